@@ -1,0 +1,138 @@
+"""The frozen plan: what a study means in one lab. Written into the record before anything runs.
+
+``Cell.steps`` are exactly what the agent on the target executes: literal argument vectors, no shell.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Phase = Literal["setup", "prefill", "load", "run", "cleanup"]
+
+
+class Step(_Frozen):
+    """One command of a cell.
+
+    The working directory is the step's own directory in the bundle, so relative output names land in the evidence.
+    ``files`` are written there before the start. ``user`` None means: the user that runs the agent. ``database_user``
+    True means: an ordinary user even where the agent is root (PostgreSQL refuses root). ``creates``: skip the step if
+    this path exists; it is created after success. ``always``: runs even after a failed or stopped step (clean-up).
+    """
+
+    name: str
+    phase: Phase
+    argv: tuple[str, ...]
+    timeout_s: float
+    env: dict[str, str] = Field(default_factory=dict)
+    files: dict[str, str] = Field(default_factory=dict)
+    ok_codes: tuple[int, ...] = (0,)
+    creates: str | None = None
+    always: bool = False
+    database_user: bool = False
+    outputs: tuple[str, ...] = ("stdout",)
+    """Files of the step's directory that the normaliser hands to a parser."""
+
+
+class Cell(_Frozen):
+    """Arm × host × point × repeat: the unit of scheduling, resume and evidence."""
+
+    id: str
+    arm: str
+    host: str
+    target: Literal["host"]
+    workload: str
+    tool: str
+    parameters: dict[str, str | int | float | bool]
+    point: str
+    repeat: int
+    block: int
+    data_dir: str
+    steps: tuple[Step, ...]
+    estimate_s: float
+    deadline_s: float
+    bytes_written: int
+
+
+class PlannedStorage(_Frozen):
+    """Where an arm's data lies on one host, and what the host stage must make."""
+
+    kind: Literal["directory", "loop"]
+    path: str
+    """The arm's own directory, made by the ``bench_storage`` role and removed by teardown."""
+    filesystem: str | None = None
+    size_bytes: int | None = None
+    image: str | None = None
+    """Loop file that backs the file system, for kind ``loop``."""
+
+
+class PlannedArm(_Frozen):
+    """One arm on one host."""
+
+    name: str
+    title: str
+    target: Literal["host"]
+    host: str
+    storage: PlannedStorage
+    disk_needed_bytes: int
+    disk_free_bytes: int | None
+    needs: tuple[str, ...]
+    """In words: what the arm needs of the lab (``root``, ``loop devices``, ``fio 3.x`` …)."""
+    postgresql: bool = False
+    """The arm runs a PostgreSQL on its storage."""
+
+
+class LeftOut(_Frozen):
+    """An optional arm that this lab cannot have, and why."""
+
+    arm: str
+    host: str
+    reason: str
+
+
+class PlanFinding(_Frozen):
+    """What the planner has to say: ``error`` refuses the plan, ``warning`` and ``note`` go into the report."""
+
+    rule: str
+    severity: Literal["error", "warning", "note"]
+    message: str
+    where: str = ""
+
+
+class Plan(_Frozen):
+    """Everything that will run, in order."""
+
+    schema_version: int = 1
+    study: str
+    title: str
+    question: str
+    baseline: str
+    lab: str
+    seed: int
+    repeats: int
+    workdir: dict[str, str]
+    """Host name → directory that belongs to labctl on that host."""
+    tools: tuple[str, ...]
+    arms: tuple[PlannedArm, ...]
+    left_out: tuple[LeftOut, ...]
+    cells: tuple[Cell, ...]
+    """In the order of execution."""
+    findings: tuple[PlanFinding, ...]
+    parallel_hosts: bool = False
+    max_equal_failures: int = 3
+    figures: tuple[dict[str, str], ...] = ()
+
+    @property
+    def estimate_s(self) -> float:
+        """Seconds of pure work, hosts one after another unless they run in parallel."""
+        per_host: dict[str, float] = {}
+        for cell in self.cells:
+            per_host[cell.host] = per_host.get(cell.host, 0.0) + cell.estimate_s
+        times = per_host.values()
+        return (max(times) if self.parallel_hosts else sum(times)) if per_host else 0.0
