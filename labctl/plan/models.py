@@ -24,6 +24,8 @@ class Step(_Frozen):
     ``files`` are written there before the start. ``user`` None means: the user that runs the agent. ``database_user``
     True means: an ordinary user even where the agent is root (PostgreSQL refuses root). ``creates``: skip the step if
     this path exists; it is created after success. ``always``: runs even after a failed or stopped step (clean-up).
+    ``cwd``: an absolute directory to work in instead of the step's own, for a tool that writes its data into its working
+    directory (sysbench fileio); standard output, standard error, ``files`` and ``outputs`` stay in the step's directory.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Step(_Frozen):
     files: dict[str, str] = Field(default_factory=dict)
     ok_codes: tuple[int, ...] = (0,)
     creates: str | None = None
+    cwd: str | None = None
     always: bool = False
     database_user: bool = False
     outputs: tuple[str, ...] = ("stdout",)
