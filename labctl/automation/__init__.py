@@ -1,1 +1,1 @@
-
+"""The one adapter to ansible-runner."""
