@@ -45,9 +45,7 @@ rm -f "$venv"/.ready-*
 started=$(date +%s)
 echo "Making the environment $venv ($set_name packages, with ${uv:-pip}) ..."
 if [ -n "$uv" ]; then
-    if ! "$venv/bin/python" -c '' 2>/dev/null; then
-        "$uv" venv --quiet --clear --python "$python" "$venv"
-    fi
+    "$venv/bin/python" -c '' 2>/dev/null || "$uv" venv --quiet --clear --python "$python" "$venv"
     VIRTUAL_ENV=$PWD/$venv
     case $venv in /*) VIRTUAL_ENV=$venv ;; esac
     export VIRTUAL_ENV
@@ -57,12 +55,14 @@ if [ -n "$uv" ]; then
     }
     "$uv" pip install --quiet --no-deps --no-build-isolation -e .
 else
-    if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
-        if ! "$python" -m venv --clear "$venv"; then
+    if ! "$venv/bin/python" -c '' 2>/dev/null; then
+        "$python" -m venv --clear "$venv" || {
             echo "$python has no working venv module. On Debian and Ubuntu: apt-get install python3-venv" >&2
             exit 1
-        fi
+        }
     fi
+    # An environment that uv made has no pip.
+    "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null
     pip="$venv/bin/python -m pip --quiet --disable-pip-version-check --no-input"
     $pip install --require-hashes -r "$lock"
     $pip install --no-deps --no-build-isolation -e .
