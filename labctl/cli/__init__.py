@@ -1,1 +1,1 @@
-
+"""The command line: one module a verb, no logic; everything heavy is imported inside the functions."""

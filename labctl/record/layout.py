@@ -18,7 +18,9 @@ class RecordLayout:
             study.yml          the study file, byte for byte
             lab.json           the typed lab without any secret
             ledger.jsonl       one JSON object a line, fsynced: stages and cells changing state
+            progress.jsonl     what the agents said while they ran, as the controller saw it
             automation/NN-<stage>/   extravars, events, command line, result of each playbook
+            batches/NN-<host>.json   what was handed to the agents
             hosts/<host>.json  facts measured at the start of the run
             raw/<cell>/a<attempt>/   bundles, exactly as the target left them
             tables/*.parquet   derived; made anew by `labctl normalise`
@@ -52,6 +54,14 @@ class RecordLayout:
     @property
     def automation(self) -> Path:
         return self.root / "automation"
+
+    @property
+    def batches(self) -> Path:
+        return self.root / "batches"
+
+    @property
+    def progress(self) -> Path:
+        return self.root / "progress.jsonl"
 
     @property
     def hosts(self) -> Path:

@@ -6,7 +6,8 @@ the damage instead of failing.
 Lines::
 
     {"t": 1764560000.1, "kind": "run",   "state": "created|resumed|finished|interrupted|failed", "reason": "…"}
-    {"t": …,            "kind": "stage", "state": "started|done|failed|canceled", "stage": "host", "artifacts": "01-host"}
+    {"t": …,            "kind": "stage", "state": "started|done|failed|canceled",
+                                 "stage": "host", "artifacts": "01-host"}
     {"t": …,            "kind": "cell",  "state": "planned|running|done|failed|interrupted",
                                  "cell": "…", "attempt": 1, "error": "…"}
 """

@@ -116,7 +116,7 @@ def create_record(
     make_directory(records)
     with explained(layout.root, "make the record"):
         layout.root.mkdir(mode=0o700)
-    for directory in (layout.automation, layout.raw, layout.hosts):
+    for directory in (layout.automation, layout.batches, layout.raw, layout.hosts):
         make_directory(directory)
     write_atomic(layout.study, study_text)
     write_json(layout.lab, lab)

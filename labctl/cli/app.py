@@ -1,0 +1,111 @@
+"""The ``labctl`` command: puts the verbs together and turns faults into messages and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from labctl import __version__
+from labctl.cli import (
+    attach,
+    collect,
+    doctor,
+    init,
+    lab,
+    normalise,
+    plan,
+    records,
+    report,
+    resume,
+    run,
+    stage,
+    study,
+    teardown,
+)
+from labctl.errors import ExitCode, InvalidFileError, LabctlError
+
+app = typer.Typer(
+    name="labctl",
+    help="Build labs with Ansible, run the same work in every arm of a study, keep the evidence.",
+    epilog="First steps:  labctl doctor   labctl plan quickstart   labctl run quickstart",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"labctl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version_flag: Annotated[
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    pass
+
+
+_LAB, _RUN, _RESULTS = "Labs", "Runs", "Results"
+app.command(rich_help_panel=_LAB)(init.init)
+app.command(rich_help_panel=_LAB)(doctor.doctor)
+app.add_typer(lab.app, name="lab", rich_help_panel=_LAB)
+app.command(rich_help_panel=_LAB)(stage.stage)
+app.add_typer(study.app, name="study", rich_help_panel=_RUN)
+app.command(rich_help_panel=_RUN)(plan.plan)
+app.command(rich_help_panel=_RUN)(run.run)
+app.command(rich_help_panel=_RUN)(resume.resume)
+app.command(rich_help_panel=_RUN)(attach.attach)
+app.command(rich_help_panel=_RUN)(collect.collect)
+app.command(rich_help_panel=_RUN)(teardown.teardown)
+app.command(rich_help_panel=_RESULTS)(records.records)
+app.command(rich_help_panel=_RESULTS)(normalise.normalise)
+app.command(rich_help_panel=_RESULTS)(report.report)
+
+
+def _faults(error: LabctlError) -> list[LabctlError]:
+    return error.faults if isinstance(error, InvalidFileError) else [error]
+
+
+def show_error(error: LabctlError, *, as_json: bool) -> None:
+    """Say what, where and what next: for people on standard error, for machines one JSON object on standard output."""
+    if as_json:
+        faults = [
+            {"what": fault.what, "where": str(fault.where) if fault.where else None, "hint": fault.hint}
+            for fault in _faults(error)
+        ]
+        typer.echo(json.dumps({"event": "error", "code": int(error.code), "errors": faults}))
+        return
+    for fault in _faults(error):
+        place = f"{fault.where}: " if fault.where is not None else ""
+        typer.echo(f"labctl: error: {place}{fault.what}", err=True)
+        if fault.hint:
+            typer.echo(f"  next: {fault.hint}", err=True)
+
+
+def main() -> None:
+    """Entry point of the ``labctl`` command."""
+    as_json = "--json" in sys.argv[1:]
+    try:
+        app()
+    except LabctlError as error:
+        show_error(error, as_json=as_json)
+        sys.exit(int(error.code))
+    except BrokenPipeError:
+        # The reader (head, a pager) went away: nothing more to say, and nothing to complain of at shutdown.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(int(ExitCode.OK))
+    except OSError as error:
+        what = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+        show_error(LabctlError(what, hint="check the path, its permissions and the free space"), as_json=as_json)
+        sys.exit(int(ExitCode.ERROR))
+    except KeyboardInterrupt:
+        sys.exit(int(ExitCode.INTERRUPTED))

@@ -1,0 +1,226 @@
+"""The loop over batches: prepare, measure, collect, account, again; and every way in which that can end early."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from labctl.automation.models import PlaybookResult
+from labctl.errors import ExitCode
+from labctl.lab.models import Lab
+from labctl.plan.models import Cell, Plan
+from labctl.record.layout import RecordLayout
+from labctl.record.ledger import Ledger, RunState
+from labctl.run.events import Listener, RunEvent
+from labctl.run.progress import Progress
+from labctl.run.reconcile import HomeBundle, reconcile
+from labctl.run.schedule import MAX_ATTEMPTS, CircuitBreaker, next_batch, pending_cells
+from labctl.run.stages import Stages
+from labctl.run.watch import Follower
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error: the one way out of the loop before its end
+    def __init__(self, state: RunState, code: ExitCode, reason: str) -> None:
+        super().__init__(reason)
+        self.state: RunState = state
+        self.code = code
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How the run ended."""
+
+    code: ExitCode
+    reason: str | None
+    counts: dict[str, int]
+
+
+@dataclass(slots=True)
+class Engine:
+    """Runs what the ledger of one record says is still to be done. The caller holds the locks of record and lab."""
+
+    layout: RecordLayout
+    run_id: str
+    plan: Plan
+    lab: Lab
+    ledger: Ledger
+    emit: Listener
+    stop: threading.Event
+    keep: bool = False
+    retry_failed: bool = False
+    reconnect_s: float = 300.0
+    _breaker: CircuitBreaker = field(init=False)
+    _cancel: threading.Event = field(default_factory=threading.Event)
+    _stages: Stages = field(init=False)
+    _progress: Progress = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._breaker = CircuitBreaker(self.plan.max_equal_failures)
+        self._stages = Stages(
+            self.layout,
+            self.run_id,
+            self.plan,
+            self.lab,
+            self.ledger,
+            self.emit,
+            self._cancel,
+            reconnect_s=self.reconnect_s,
+        )
+        self._progress = Progress(self.plan, self.ledger, self.emit, self._breaker, self._cancel)
+
+    def execute(self, *, resumed: bool) -> Outcome:
+        """Run to the end, to a stop, or to a fault; the ledger has the last word on each cell when this returns."""
+        hosts = self._stages.hosts
+        watcher = threading.Thread(target=self._pass_on_stop, name="labctl-stop", daemon=True)
+        watcher.start()
+        if resumed:
+            self.ledger.run("resumed")
+        try:
+            if resumed:
+                self._pick_up(hosts)
+            self._loop(hosts)
+            self._finish(hosts)
+        except _Stopped as stopped:
+            self.ledger.run(stopped.state, stopped.reason)
+            return Outcome(stopped.code, stopped.reason, self._counts())
+        counts = self._counts()
+        failed = counts.get("failed", 0)
+        reason = f"{failed} of {len(self.plan.cells)} cells failed" if failed else None
+        self.ledger.run("finished", reason)
+        return Outcome(ExitCode.ERROR if failed else ExitCode.OK, reason, counts)
+
+    def _pass_on_stop(self) -> None:
+        self.stop.wait()
+        self._cancel.set()
+
+    def _counts(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for cell in self.plan.cells:
+            entry = self.ledger.view.cells.get(cell.id)
+            state = entry.state if entry else "planned"
+            counts[state] = counts.get(state, 0) + 1
+        return counts
+
+    def _pick_up(self, hosts: Sequence[str]) -> None:
+        """What an earlier labctl left behind: bundles that came home, bundles on the hosts, agents that still work."""
+        self._account(reconcile(self.layout, self.plan, self.ledger))
+        result = self._checked(self._stages.collect(hosts))
+        self._account(reconcile(self.layout, self.plan, self.ledger))
+        working = [host for host in hosts if _agent(result, host).get("alive")]
+        if working:
+            self.emit(RunEvent("notice", {"message": f"the agent still works on {', '.join(working)}; waiting for it"}))
+            self._measure([cell for cell in self._pending() if cell.host in working], whole=False)
+        self._orphans_are_interrupted("labctl was gone and no bundle was left")
+
+    def _pending(self) -> list[Cell]:
+        return pending_cells(self.plan, self.ledger.view, retry_failed=self.retry_failed)
+
+    def _loop(self, hosts: Sequence[str]) -> None:
+        prepared = False
+        while batch := next_batch(self._pending()):
+            if not prepared:
+                self._checked(self._stages.host(hosts))
+                prepared = True
+            # An agent that vanished (reboot, kill) has taken mounts and servers with it: prepare again.
+            prepared = self._measure(batch)
+        # With --retry-failed a cell may fail again: that is its last word.
+        self.retry_failed = False
+
+    def _measure(self, cells: Sequence[Cell], *, whole: bool = True) -> bool:
+        """One batch, measured, brought home and accounted for; False if an agent vanished.
+
+        ``whole`` False: an agent that an earlier labctl started works on a batch of its own; only wait for it.
+        """
+        hosts = sorted({cell.host for cell in cells})
+        attempts = {cell.id: self.ledger.view.next_attempt(cell.id) for cell in cells}
+        with Follower(self.layout.progress, self._progress.saw, on_error=self._cancel.set):
+            result = self._stages.measure(cells)
+        if self.stop.is_set() or self._breaker.reason:
+            self._wind_down(hosts)
+        if result.status == "timeout":
+            self._stages.stop(hosts)
+        self._checked(self._stages.collect(hosts))
+        self._account(reconcile(self.layout, self.plan, self.ledger))
+        lost = {host: _agent(result, host) for host in hosts if _agent(result, host).get("agent_lost")}
+        for host, agent in lost.items():
+            self.emit(RunEvent("notice", {"message": f"the agent on {host} vanished: {agent.get('reason', '')}"}))
+        self._orphans_are_interrupted("; ".join(str(agent.get("reason")) for agent in lost.values()) or "no bundle")
+        if not lost:
+            self._checked(result)
+            if whole:
+                self._unmeasured_count(cells, attempts)
+        return not lost
+
+    def _unmeasured_count(self, cells: Sequence[Cell], attempts: dict[str, int]) -> None:
+        """A batch that ended in peace without a bundle for a cell: count the attempt, or this would go on for ever."""
+        for cell in cells:
+            entry = self.ledger.view.cells.get(cell.id)
+            if entry is None or entry.attempt < attempts[cell.id]:
+                self._interrupted(cell.id, attempts[cell.id], "the agent left no bundle")
+
+    def _orphans_are_interrupted(self, why: str) -> None:
+        """Cells that the ledger calls running, while no agent works on them."""
+        for cell in self.plan.cells:
+            entry = self.ledger.view.cells.get(cell.id)
+            if entry is not None and entry.state == "running":
+                self._interrupted(cell.id, entry.attempt, why)
+
+    def _interrupted(self, cell: str, attempt: int, why: str) -> None:
+        if attempt >= MAX_ATTEMPTS:
+            self.ledger.cell(cell, attempt, "failed", f"lost in {attempt} attempts, the last time: {why}")
+        else:
+            self.ledger.cell(cell, attempt, "interrupted", why)
+
+    def _account(self, news: Sequence[HomeBundle]) -> None:
+        for bundle in news:
+            self._progress.home(bundle)
+
+    def _wind_down(self, hosts: Sequence[str]) -> None:
+        """Stop the running cells, bring home what there is, and leave the loop."""
+        if self._breaker.reason:
+            stopped = _Stopped("failed", ExitCode.ERROR, self._breaker.reason)
+        else:
+            stopped = _Stopped("interrupted", ExitCode.INTERRUPTED, "stopped by a signal")
+        self._stages.stop(hosts)
+        self._stages.collect(hosts, even_when_canceled=True)
+        self._account(reconcile(self.layout, self.plan, self.ledger))
+        self._orphans_are_interrupted(stopped.reason)
+        if self._breaker.reason and not self.keep:
+            self._stages.teardown(self._stages.hosts)
+        raise stopped
+
+    def _checked(self, result: PlaybookResult) -> PlaybookResult:
+        """Raise the right kind of stop if a playbook did not succeed."""
+        if self.stop.is_set():
+            raise _Stopped("interrupted", ExitCode.INTERRUPTED, "stopped by a signal")
+        if result.ok:
+            return result
+        words = "; ".join(f"{error.host}: {error.task}: {error.message}" for error in result.errors[:3])
+        reason = f"stage {result.playbook} {result.status}" + (f": {words}" if words else "")
+        match result.status:
+            case "unreachable":
+                raise _Stopped("interrupted", ExitCode.HOSTS_UNREACHABLE, reason)
+            case "timeout":
+                raise _Stopped("interrupted", ExitCode.TIMEOUT, reason)
+            case "spec-error":
+                raise _Stopped("failed", ExitCode.USAGE, reason)
+            case _:
+                raise _Stopped("failed", ExitCode.HOSTS_FAILED, reason)
+
+    def _finish(self, hosts: Sequence[str]) -> None:
+        if self.keep:
+            self.emit(RunEvent("notice", {"message": "data and agents' files stay on the hosts, as asked by --keep"}))
+            return
+        result = self._stages.teardown(hosts)
+        if not result.ok:
+            # The measurements are home: a teardown that fails must be seen, but it takes nothing away from them.
+            message = "; ".join(f"{error.host}: {error.task}: {error.message}" for error in result.errors)
+            self.emit(RunEvent("notice", {"message": f"teardown {result.status}: {message or 'see the record'}"}))
+
+
+def _agent(result: PlaybookResult, host: str) -> dict[str, Any]:
+    published = result.results.get(host, {}).get("agent")
+    return published if isinstance(published, dict) else {}

@@ -1,0 +1,93 @@
+"""Which cells are next, how long the rest will take, and when to give up. Pure functions of plan and ledger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from labctl.plan.models import Cell, Plan
+from labctl.record.ledger import LedgerView
+
+#: A batch ends after this much estimated work, so that evidence comes home at least so often.
+MAX_BATCH_S = 1800.0
+#: A cell that was lost this often (reboot, killed agent) is failed, so that a run always ends.
+MAX_ATTEMPTS = 3
+
+
+def pending_cells(plan: Plan, ledger: LedgerView, *, retry_failed: bool = False) -> list[Cell]:
+    """Cells that still need a finished attempt, in plan order."""
+    settled = {"done"} if retry_failed else {"done", "failed"}
+    return [cell for cell in plan.cells if (entry := ledger.cells.get(cell.id)) is None or entry.state not in settled]
+
+
+def next_batch(pending: Sequence[Cell], *, max_s: float = MAX_BATCH_S) -> list[Cell]:
+    """The longest run of cells from the front that is one block and at most ``max_s`` of estimated work.
+
+    A batch never spans two blocks: a block holds every arm once, and evidence is collected between blocks, never beside
+    a measurement. The first cell is always in, however long it is.
+    """
+    batch: list[Cell] = []
+    total = 0.0
+    for cell in pending:
+        if batch and (cell.block != batch[0].block or total + cell.estimate_s > max_s):
+            break
+        batch.append(cell)
+        total += cell.estimate_s
+    return batch
+
+
+def by_host(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Cells grouped by host, both orders kept."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.host, []).append(cell)
+    return groups
+
+
+def failure_kind(error: str) -> str:
+    """An error with everything taken out that differs from cell to cell (numbers, paths), for counting equal ones."""
+    without_paths = re.sub(r"(?:/[\w.@+-]+)+/?", "<path>", error)
+    return re.sub(r"\d+(?:\.\d+)?", "#", without_paths).strip().lower()
+
+
+@dataclass(slots=True)
+class CircuitBreaker:
+    """Opens after ``limit`` finished cells in a row on one host failed in the same way."""
+
+    limit: int
+    _streaks: dict[str, tuple[str, int]] = field(default_factory=dict)
+    reason: str | None = None
+
+    def saw(self, host: str, *, failed: bool, error: str = "") -> None:
+        """Take one finished cell into account."""
+        if not failed:
+            self._streaks.pop(host, None)
+            return
+        kind = failure_kind(error)
+        known, count = self._streaks.get(host, ("", 0))
+        count = count + 1 if known == kind else 1
+        self._streaks[host] = (kind, count)
+        if count >= self.limit and self.reason is None:
+            self.reason = f"{count} cells in a row failed on {host} in the same way: {error}"
+
+
+@dataclass(slots=True)
+class Pace:
+    """Estimates the time left from the plan's estimates, corrected by how long the finished cells really took."""
+
+    planned_s: float = 0.0
+    real_s: float = 0.0
+
+    def finished(self, estimate_s: float, took_s: float) -> None:
+        """A cell that was planned for ``estimate_s`` took ``took_s`` seconds."""
+        self.planned_s += estimate_s
+        self.real_s += took_s
+
+    def left(self, cells: Iterable[Cell], *, parallel_hosts: bool) -> float:
+        """Seconds that ``cells`` will take."""
+        factor = self.real_s / self.planned_s if self.planned_s > 0 else 1.0
+        per_host = [sum(cell.estimate_s for cell in group) for group in by_host(cells).values()]
+        if not per_host:
+            return 0.0
+        return factor * (max(per_host) if parallel_hosts else sum(per_host))

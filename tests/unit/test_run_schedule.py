@@ -1,0 +1,124 @@
+"""Which cells are next, when to give up, how long the rest takes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from labctl.plan.models import Cell, Plan
+from labctl.record.ledger import LedgerView
+from labctl.run.schedule import CircuitBreaker, Pace, by_host, failure_kind, next_batch, pending_cells
+
+
+def cell(name: str, *, block: int = 1, host: str = "h1", estimate_s: float = 10.0) -> Cell:
+    return Cell(
+        id=name,
+        arm="a",
+        host=host,
+        target="host",
+        workload="w",
+        tool="fio",
+        parameters={},
+        point="p",
+        repeat=block,
+        block=block,
+        data_dir="/d",
+        steps=(),
+        estimate_s=estimate_s,
+        deadline_s=60.0,
+        bytes_written=0,
+    )
+
+
+def plan_of(*cells: Cell) -> Plan:
+    return Plan(
+        study="s",
+        title="",
+        question="",
+        baseline="a",
+        lab="l",
+        seed=1,
+        repeats=3,
+        workdir={},
+        tools=(),
+        arms=(),
+        left_out=(),
+        cells=cells,
+        findings=(),
+    )
+
+
+def ledger_of(**states: tuple[str, int]) -> LedgerView:
+    view = LedgerView()
+    for name, (state, attempt) in states.items():
+        view.apply({"t": 1.0, "kind": "cell", "cell": name, "state": state, "attempt": attempt})
+    return view
+
+
+def test_only_done_and_failed_cells_are_settled() -> None:
+    plan = plan_of(*(cell(name) for name in "abcdef"))
+    ledger = ledger_of(a=("planned", 0), b=("running", 1), c=("done", 1), d=("failed", 1), e=("interrupted", 2))
+    assert [item.id for item in pending_cells(plan, ledger)] == ["a", "b", "e", "f"]
+    assert [item.id for item in pending_cells(plan, ledger, retry_failed=True)] == ["a", "b", "d", "e", "f"]
+
+
+def test_batches_cover_every_cell_once_in_order_and_never_span_blocks() -> None:
+    rng = random.Random(7)
+    cells = [cell(f"c{n}", block=1 + n // 9, estimate_s=rng.choice([5, 400, 900, 4000])) for n in range(60)]
+    rest, seen = list(cells), []
+    while batch := next_batch(rest, max_s=1800):
+        assert len({item.block for item in batch}) == 1
+        assert len(batch) == 1 or sum(item.estimate_s for item in batch) <= 1800
+        seen += batch
+        rest = rest[len(batch) :]
+    assert seen == cells
+
+
+def test_cells_are_grouped_by_host_in_order() -> None:
+    groups = by_host([cell("a"), cell("b", host="h2"), cell("c")])
+    assert {host: [item.id for item in group] for host, group in groups.items()} == {"h1": ["a", "c"], "h2": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("fio: /var/tmp/x/1.dat: No space left on device", "fio: /var/tmp/y/22.dat: No space left on device"),
+        ("deadline of 30.5 s passed", "deadline of 61 s passed"),
+    ],
+)
+def test_failures_that_differ_in_paths_and_numbers_are_of_one_kind(one: str, other: str) -> None:
+    assert failure_kind(one) == failure_kind(other)
+
+
+def test_different_words_are_different_kinds() -> None:
+    assert failure_kind("No space left on device") != failure_kind("Input/output error")
+
+
+def test_breaker_opens_after_equal_failures_in_a_row_and_gives_the_words() -> None:
+    breaker = CircuitBreaker(3)
+    for _ in range(2):
+        breaker.saw("h1", failed=True, error="fio: /a/1: Input/output error")
+    assert breaker.reason is None
+    breaker.saw("h1", failed=True, error="fio: /b/2: Input/output error")
+    assert breaker.reason == "3 cells in a row failed on h1 in the same way: fio: /b/2: Input/output error"
+
+
+def test_a_success_another_kind_or_another_host_breaks_the_row() -> None:
+    breaker = CircuitBreaker(2)
+    breaker.saw("h1", failed=True, error="x")
+    breaker.saw("h1", failed=False)
+    breaker.saw("h1", failed=True, error="x")
+    breaker.saw("h1", failed=True, error="y")
+    breaker.saw("h2", failed=True, error="y")
+    assert breaker.reason is None
+
+
+def test_time_left_follows_how_long_cells_really_take() -> None:
+    pace = Pace()
+    cells = [cell("a"), cell("b", host="h2", estimate_s=30.0)]
+    assert pace.left(cells, parallel_hosts=False) == pytest.approx(40.0)
+    assert pace.left(cells, parallel_hosts=True) == pytest.approx(30.0)
+    pace.finished(10.0, 15.0)
+    assert pace.left(cells, parallel_hosts=False) == pytest.approx(60.0)
+    assert pace.left([], parallel_hosts=False) == 0.0
