@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -56,8 +57,10 @@ class Archive:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._events.close()
-        self._stdout.close()
+        for stream in (self._events, self._stdout):
+            # After a failed write, closing fails once more with the same words.
+            with suppress(OSError) if value is not None else nullcontext():
+                stream.close()
 
     @property
     def extravars(self) -> Path:

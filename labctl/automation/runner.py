@@ -101,7 +101,7 @@ def run_playbook(
 
     started = time.monotonic()
     recap = Recap()
-    with Archive(artifacts, redactor) as archive, _private_directory() as private:
+    with _disk_faults_told(artifacts), Archive(artifacts, redactor) as archive, _private_directory() as private:
         archive.inputs(line, variables)
         with open_private(private / "extravars.json") as stream:
             json.dump(variables, stream, default=str)
@@ -216,6 +216,19 @@ def _explain(recap: Recap, ending: _Ending) -> str:
     if ending.rc == 0:
         return "Ansible reports success, but events were lost: what happened is not known for sure"
     return recap.output_tail or f"ansible-playbook ended with exit code {ending.rc}"
+
+
+@contextmanager
+def _disk_faults_told(artifacts: Path) -> Iterator[None]:
+    """A full or read-only disk of the controller is a message, not a traceback."""
+    try:
+        yield
+    except OSError as error:
+        raise LabctlError(
+            f"the playbook was stopped, because its output cannot be kept: {error.strerror or error}",
+            where=str(error.filename or artifacts),
+            hint="make room, then go on with `labctl resume`",
+        ) from error
 
 
 @contextmanager
