@@ -1,0 +1,125 @@
+"""Runs that are interrupted, killed, or started twice: nothing is lost, nothing is measured twice."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real.run_support import PILOT, Bench, final_states, is_event, make_bench, remove
+
+pytestmark = [
+    pytest.mark.needs("fio", "sysbench", "ansible"),
+    pytest.mark.real(what="stage:host stage:measure stage:collect stage:stop stage:teardown", where="localhost"),
+]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    yield make_bench(tmp_path, study=PILOT, direct=False)
+    remove(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The cells of a run that nobody disturbed."""
+    bench = make_bench(tmp_path_factory.mktemp("undisturbed"), study=PILOT, direct=False)
+    result = bench.labctl(*bench.run_arguments())
+    assert result.returncode == 0, result.stdout + result.stderr
+    return set(final_states(bench.record()))
+
+
+def test_ctrl_c_stops_the_cell_collects_and_resume_ends_the_run(bench: Bench) -> None:
+    with bench.running(*bench.run_arguments()) as running:
+        running.until(is_event("cell_finished"))
+        running.until(is_event("cell_started"))
+        running.signal(signal.SIGINT)
+        events = running.rest()
+        assert running.process.returncode == 130
+    assert events[-1]["event"] == "run_finished"
+    assert events[-1]["status"] == "interrupted"
+    record = bench.record()
+    states = [state for state, _ in final_states(record).values()]
+    assert states.count("running") == 0
+    assert states.count("interrupted") <= 1
+    assert states.count("done") >= 1
+    assert (record / "report" / "report.html").exists()
+    assert "partial" in (record / "report" / "report.md").read_text().lower()
+
+    resumed = bench.labctl("resume", str(record), "--json")
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    after = final_states(record)
+    assert len(after) == 8
+    assert {state for state, _ in after.values()} == {"done"}
+    assert bench.left_on_host() == []
+
+
+def test_second_signal_ends_at_once_and_resume_picks_up_the_agent(bench: Bench) -> None:
+    with bench.running(*bench.run_arguments()) as running:
+        running.until(is_event("cell_started"))
+        running.signal(signal.SIGTERM)
+        running.until(is_event("notice"))
+        running.signal(signal.SIGTERM)
+        running.process.wait(timeout=10)
+        assert running.process.returncode == 130
+    resumed = bench.labctl("resume", str(bench.record()), "--json")
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert {state for state, _ in final_states(bench.record()).values()} == {"done"}
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        is_event("stage_started", stage="host"),
+        is_event("task", stage="host"),
+        is_event("stage_started", stage="measure"),
+        is_event("cell_started"),
+        is_event("step_started", phase="run"),
+        is_event("cell_finished"),
+        is_event("stage_started", stage="collect"),
+        is_event("stage_finished", stage="collect"),
+        is_event("stage_started", stage="teardown"),
+    ],
+    ids=["host", "host-task", "measure", "cell", "step", "between-cells", "collect", "after-collect", "teardown"],
+)
+def test_after_kill_9_resume_ends_in_the_same_cells_as_an_undisturbed_run(
+    bench: Bench, undisturbed: set[str], moment: Callable[[dict[str, Any]], bool]
+) -> None:
+    with bench.running(*bench.run_arguments()) as running:
+        running.until(moment)
+        running.kill()
+    record = bench.record()
+    home_before = {path.parent.name for path in record.glob("raw/*/a1")}
+    resumed = bench.labctl("resume", str(record), "--json")
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    states = final_states(record)
+    assert {state for state, _ in states.values()} == {"done"}
+    assert set(states) == undisturbed
+    # Nothing that was home is measured again, and at most the running cell needed a second attempt.
+    assert all(attempt == 1 for cell, (_, attempt) in states.items() if cell in home_before)
+    assert sum(attempt > 1 for _, attempt in states.values()) <= 1
+    assert bench.left_on_host() == []
+
+
+def test_two_labctl_on_one_lab_the_second_is_told_who(bench: Bench) -> None:
+    with bench.running(*bench.run_arguments()) as running:
+        running.until(is_event("cell_started"))
+        second = bench.labctl("run", str(bench.study), "-i", str(bench.inventory))
+        assert second.returncode == 6
+        assert f"process {running.process.pid}" in second.stderr
+        assert "Traceback" not in second.stderr
+        running.signal(signal.SIGINT)
+        running.rest()
+
+
+def test_attach_follows_a_running_record(bench: Bench) -> None:
+    with bench.running(*bench.run_arguments()) as running:
+        running.until(is_event("cell_started"))
+        with bench.running("attach", str(bench.record()), "--json") as spectator:
+            spectator.until(is_event("cell_finished", status="done"))
+            running.rest()
+            assert spectator.rest()[-1]["status"] == "finished"
+            assert spectator.process.returncode == 0
