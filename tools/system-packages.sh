@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the system tools of tools/system-packages.txt: system-packages.sh run|test [--check]
 # As root or through passwordless sudo; without either it says what is missing and what that means, and goes on.
-# No service is started or left enabled, and PostgreSQL gets no cluster of its own. Does nothing when all is there.
+# No service is started, sshd is not left enabled, and PostgreSQL gets no cluster. Does nothing when all is there.
 set -eu
 
 wanted=${1:?usage: system-packages.sh run|test [--check]}
