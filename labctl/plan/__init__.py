@@ -1,1 +1,1 @@
-
+"""Study x lab x facts to a plan."""

@@ -44,7 +44,7 @@ class Step(_Frozen):
 
 
 class Cell(_Frozen):
-    """Arm × host × point × repeat: the unit of scheduling, resume and evidence."""
+    """Arm x host x point x repeat: the unit of scheduling, resume and evidence."""
 
     id: str
     arm: str
@@ -89,6 +89,8 @@ class PlannedArm(_Frozen):
     """In words: what the arm needs of the lab (``root``, ``loop devices``, ``fio 3.x`` …)."""
     postgresql: bool = False
     """The arm runs a PostgreSQL on its storage."""
+    socket_dir: str | None = None
+    """Where that PostgreSQL's socket is."""
 
 
 class LeftOut(_Frozen):

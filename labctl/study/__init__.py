@@ -1,1 +1,1 @@
-
+"""Study files: models, loading, points, JSON Schema."""

@@ -1,1 +1,1 @@
-
+"""Benchmark tools: parameters to steps, lint and estimates."""

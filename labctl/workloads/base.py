@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from labctl.parsers.base import Metric
 from labctl.plan.models import PlanFinding, Step
+from labctl.workloads.units import format_size
 
 Scalar = str | int | float | bool
 
@@ -73,16 +74,18 @@ class Surroundings:
 class Estimate:
     """What one cell costs.
 
-    ``layout`` names data that stays in the arm: prepared and counted on disk once for all cells that share it. Empty:
-    the cell prepares its own data and removes it.
+    ``layout`` names data that stays in the arm (``kept_bytes``, counted once for all cells that share it);
+    ``passing_bytes`` are gone when the cell is. ``prepare_once``: only the first cell of a layout prepares.
     """
 
     run_s: float
     prepare_s: float = 0.0
     run_bytes: int = 0
     prepare_bytes: int = 0
-    disk_bytes: int = 0
     layout: str = ""
+    kept_bytes: int = 0
+    passing_bytes: int = 0
+    prepare_once: bool = False
 
 
 P = TypeVar("P", bound=Parameters)
@@ -123,3 +126,9 @@ class Tool(ABC, Generic[P]):
 def finding(rule: str, severity: Literal["error", "warning", "note"], message: str) -> PlanFinding:
     """A finding without a place; the planner adds workload, arm and host."""
     return PlanFinding(rule=rule, severity=severity, message=message)
+
+
+def page_cache(data_bytes: int, ram_bytes: int, remedy: str) -> PlanFinding:
+    """The finding for data that the page cache would hold: below twice the RAM."""
+    what = f"{format_size(data_bytes)} of data without direct I/O on a host with {format_size(ram_bytes)} RAM"
+    return finding("size-below-ram", "error", f"{what} measures the page cache: {remedy}")

@@ -1,7 +1,7 @@
 """fio: one job file per cell, prefilled files, JSON+ output, logs beside it in the evidence.
 
-Facts behind the rules: https://fio.readthedocs.io/en/latest/fio_doc.html (``ioengine``: "libaio … Linux may only support
-queued behavior with non-buffered I/O"; ``iodepth``: "even async engines may impose OS restrictions").
+Facts behind the rules: https://fio.readthedocs.io/en/latest/fio_doc.html (``ioengine``: "Linux may only support queued
+behavior with non-buffered I/O"; ``iodepth``: "even async engines may impose OS restrictions").
 """
 
 from typing import Annotated, Literal
@@ -21,8 +21,9 @@ from labctl.workloads.base import (
     Surroundings,
     Tool,
     finding,
+    page_cache,
 )
-from labctl.workloads.units import Duration, Size, format_size, parse_size
+from labctl.workloads.units import Duration, Size, parse_size
 
 _MIB = 1024**2
 _DIRECT_AUTO_SIZE = 1024 * _MIB
@@ -110,14 +111,15 @@ class Fio(Tool[FioParameters]):
         found: list[PlanFinding] = []
         total = params.file_size * params.numjobs
         if params.ioengine in SYNC_ENGINES and params.iodepth > 1:
-            message = f"ioengine {params.ioengine} keeps one request in flight, so iodepth {params.iodepth} cannot be"
-            found.append(finding("fio-sync-iodepth", "error", f"{message} reached: use libaio or io_uring, or iodepth 1"))
+            message = (
+                f"ioengine {params.ioengine} keeps one request in flight, iodepth {params.iodepth} cannot be reached"
+            )
+            found.append(finding("fio-sync-iodepth", "error", f"{message}: use libaio or io_uring, or iodepth 1"))
         if params.ioengine == "libaio" and not params.direct:
             message = "libaio without direct I/O submits synchronously on Linux"
             found.append(finding("fio-libaio-buffered", "error", f"{message}: use direct: true, io_uring or psync"))
         if not params.direct and total < 2 * around.ram_bytes:
-            message = f"{format_size(total)} of data without direct I/O on a host with {format_size(around.ram_bytes)} RAM"
-            found.append(finding("size-below-ram", "error", f"{message} measures the page cache: size: auto or direct: true"))
+            found.append(page_cache(total, around.ram_bytes, "size: auto or direct: true"))
         if params.direct and around.direct_io is False:
             message = f"{around.storage} does not take direct I/O (O_DIRECT)"
             found.append(finding("no-direct-io", "error", message))
@@ -142,8 +144,9 @@ class Fio(Tool[FioParameters]):
             prepare_s=total / PREFILL_RATE + 0.5,
             run_bytes=int(rate * active * share) if params.writes else 0,
             prepare_bytes=total,
-            disk_bytes=total,
             layout=params.layout,
+            kept_bytes=total,
+            prepare_once=True,
         )
 
     def render(self, params: FioParameters, site: Site) -> tuple[Step, ...]:
@@ -170,9 +173,14 @@ class Fio(Tool[FioParameters]):
                 argv=argv,
                 timeout_s=2 * (params.runtime + params.ramp) + MARGIN_S,
                 files={"job.fio": _ini("run", _run_options(params, site))},
-                outputs=("fio.json",),
+                outputs=("fio.json", *_logs(params)),
             ),
         )
+
+
+def _logs(params: FioParameters) -> tuple[str, ...]:
+    # per_job_logs: fio numbers the logs of a job's clones from 1.
+    return tuple(f"fio_{kind}.{job}.log" for kind in ("bw", "iops", "lat") for job in range(1, params.numjobs + 1))
 
 
 def _layout_options(params: FioParameters, site: Site) -> dict[str, str | int | float]:

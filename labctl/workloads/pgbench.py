@@ -1,7 +1,7 @@
 """pgbench against a PostgreSQL that a cell starts on the arm's storage and stops again.
 
-The cluster itself is made once by the ``bench_postgresql`` role (``initdb``); it listens on a Unix socket only. Each cell
-makes its own database, loads it, checkpoints, runs, drops it and stops the server, whatever happened in between. No
+The cluster itself is made once by the ``bench_postgresql`` role (``initdb``); it listens on a Unix socket only. Each
+cell makes its own database, loads it, checkpoints, runs, drops it and stops the server, whatever happened in between. No
 user is named: the superuser of the cluster is the operating system's user that ran ``initdb`` and runs these steps.
 """
 
@@ -96,7 +96,9 @@ class Pgbench(Tool[PgbenchParameters]):
             prepare_s=_SERVER_S + params.scale * _LOAD_S_PER_SCALE,
             run_bytes=run_bytes,
             prepare_bytes=int(load * _LOAD_FACTOR),
-            disk_bytes=_CLUSTER_BYTES + int(load * 1.5) + _max_wal(params.settings),
+            layout="postgresql",
+            kept_bytes=_CLUSTER_BYTES + _max_wal(params.settings),
+            passing_bytes=int(load * 1.5),
         )
 
     def render(self, params: PgbenchParameters, site: Site) -> tuple[Step, ...]:
@@ -142,9 +144,7 @@ class Pgbench(Tool[PgbenchParameters]):
                 2 * params.time + MARGIN_S,
                 outputs=("stdout", "stderr"),
             ),
-            _step(
-                "pg-drop-after", "cleanup", ("dropdb", *at, "--if-exists", _DATABASE), always=True, ok_codes=(0, 1)
-            ),
+            _step("pg-drop-after", "cleanup", ("dropdb", *at, "--if-exists", _DATABASE), always=True, ok_codes=(0, 1)),
             _step(
                 "pg-stop",
                 "cleanup",
@@ -155,7 +155,7 @@ class Pgbench(Tool[PgbenchParameters]):
         )
 
 
-def _step(  # noqa: PLR0913  the fields of a Step that differ
+def _step(
     name: str,
     phase: Literal["setup", "load", "run", "cleanup"],
     argv: tuple[str, ...],

@@ -21,8 +21,9 @@ from labctl.workloads.base import (
     Surroundings,
     Tool,
     finding,
+    page_cache,
 )
-from labctl.workloads.units import Duration, Size, format_size
+from labctl.workloads.units import Duration, Size
 
 _SHORT_TIME_S = 30.0
 
@@ -74,9 +75,7 @@ class SysbenchFileio(Tool[SysbenchFileioParameters]):
         found: list[PlanFinding] = []
         direct = params.extra_flags == "direct"
         if not direct and params.total_size < 2 * around.ram_bytes:
-            message = f"{format_size(params.total_size)} of data without direct I/O on a host with"
-            message = f"{message} {format_size(around.ram_bytes)} RAM measures the page cache"
-            found.append(finding("size-below-ram", "error", f"{message}: extra_flags: direct or total_size above 2 x RAM"))
+            found.append(page_cache(params.total_size, around.ram_bytes, "extra_flags: direct, or a larger total_size"))
         if direct and around.direct_io is False:
             message = f"{around.storage} does not take direct I/O (O_DIRECT)"
             found.append(finding("no-direct-io", "error", message))
@@ -102,7 +101,7 @@ class SysbenchFileio(Tool[SysbenchFileioParameters]):
             prepare_s=params.total_size / PREFILL_RATE + 0.5,
             run_bytes=int(WRITE_RATE * params.time * share) if params.writes else 0,
             prepare_bytes=params.total_size,
-            disk_bytes=params.total_size,
+            passing_bytes=params.total_size,
         )
 
     def render(self, params: SysbenchFileioParameters, site: Site) -> tuple[Step, ...]:

@@ -56,16 +56,6 @@ def format_size(size: float) -> str:
     return f"{size:.0f}B"
 
 
-def format_duration(seconds: float) -> str:
-    """``4.0 s``, ``2 min 05 s``, ``1 h 02 min``."""
-    if seconds < 60:  # noqa: PLR2004  seconds in a minute
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:  # noqa: PLR2004  minutes in an hour
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 _SIZE_SCHEMA = {
     "anyOf": [
         {"type": "integer", "minimum": 1},

@@ -1,0 +1,209 @@
+"""A study file to a checked :class:`Study`: every fault at once, each with its place and the nearest known name."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from pydantic import BaseModel, ValidationError
+
+from labctl.errors import ExitCode, InvalidFileError, LabctlError
+from labctl.study.expand import expand
+from labctl.study.models import MIN_REPEATS, WORKLOAD_MODELS, Arm, Figure, Order, Storage, Study
+from labctl.study.overrides import apply_overrides
+from labctl.study.yamlfile import Document, Loc, read_document
+from labctl.workloads.registry import TOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pydantic_core import ErrorDetails
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedStudy:
+    """A study, the file it came from, and that file's bytes (they go into the record unchanged)."""
+
+    study: Study
+    path: Path
+    raw: bytes
+
+
+def load_study(reference: str | Path, overrides: Sequence[str] = ()) -> LoadedStudy:
+    """Load a study by built-in name or by path; ``overrides`` are ``dotted.path=value`` (see ``apply_overrides``).
+
+    Raises:
+        InvalidFileError: the file has faults; all of them are in it.
+        LabctlError: no such study, unreadable file, or an override that fits nothing.
+    """
+    path = find_study(reference)
+    raw, document = read_document(path)
+    apply_overrides(document, overrides)
+    return LoadedStudy(check_document(document), path, raw)
+
+
+def builtin_directory() -> Path:
+    """Built-in studies: inside the installed package, or ``studies/`` of a checkout."""
+    package = Path(__file__).resolve().parent
+    installed = package / "builtin"
+    return installed if installed.is_dir() else package.parents[1] / "studies"
+
+
+def builtin_studies() -> dict[str, Path]:
+    """Name → file of every built-in study, sorted by name."""
+    return {path.stem: path for path in sorted(builtin_directory().glob("*.yml"))}
+
+
+def find_study(reference: str | Path) -> Path:
+    """The file of a study; a text without ``/`` and without ``.yml`` or ``.yaml`` is a built-in name."""
+    path = Path(reference)
+    if path.suffix in {".yml", ".yaml"} or "/" in str(reference):
+        return path
+    known = builtin_studies()
+    if str(reference) in known:
+        return known[str(reference)]
+    raise LabctlError(
+        f"no built-in study is called {str(reference)!r}",
+        hint=_nearest(str(reference), known) or f"known: {', '.join(known)}; or give a path to a .yml file",
+        code=ExitCode.USAGE,
+    )
+
+
+def check_document(document: Document) -> Study:
+    """The typed study of a document; raises InvalidFileError with all faults, in the order of the file."""
+    try:
+        study = Study.model_validate(document.value)
+    except ValidationError as error:
+        faults = [_explain(document, detail) for detail in error.errors(include_url=False)]
+        raise InvalidFileError(_sorted(faults)) from None
+    faults = list(_check_meaning(study, document))
+    if faults:
+        raise InvalidFileError(_sorted(faults))
+    return study
+
+
+def _sorted(faults: Iterable[LabctlError]) -> list[LabctlError]:
+    def place(fault: LabctlError) -> tuple[int, int]:
+        return (getattr(fault.where, "line", None) or 0, getattr(fault.where, "column", None) or 0)
+
+    return sorted(faults, key=place)
+
+
+def _check_meaning(study: Study, document: Document) -> Iterable[LabctlError]:
+    def fault(loc: Loc, what: str, hint: str | None = None) -> LabctlError:
+        return LabctlError(what, where=document.where(loc), hint=hint, code=ExitCode.USAGE)
+
+    if study.baseline not in study.arms:
+        hint = _nearest(study.baseline, study.arms) or f"arms: {', '.join(study.arms)}"
+        yield fault(("baseline",), f"baseline {study.baseline!r} is not an arm", hint)
+    elif study.arms[study.baseline].noise:
+        yield fault(("arms", study.baseline, "noise"), "the baseline cannot be its own noise arm")
+    if study.repeats < MIN_REPEATS and not study.pilot:
+        yield fault(("repeats",), f"{study.repeats} repeats: at least {MIN_REPEATS} are needed", "or say pilot: true")
+    for name, arm in study.arms.items():
+        loop = arm.storage.kind == "loop"
+        for key in ("filesystem", "size"):
+            if (getattr(arm.storage, key) is not None) != loop:
+                what = f"storage of kind loop needs {key}" if loop else f"{key} is for storage of kind loop only"
+                yield fault(("arms", name, "storage", key), what)
+    for name, workload in study.workloads.items():
+        for i, arm_name in enumerate(workload.only_arms):
+            if arm_name not in study.arms:
+                where: Loc = ("workloads", name, "only_arms", i)
+                yield fault(where, f"{arm_name!r} is not an arm", _nearest(arm_name, study.arms))
+        try:
+            expand(workload)
+        except ValueError as error:
+            yield fault(("workloads", name), str(error))
+    for i, figure in enumerate(study.figures):
+        problem = _figure_problem(figure, study)
+        if problem:
+            yield fault(("figures", i, problem[0]), problem[1], problem[2])
+
+
+def _figure_problem(figure: Figure, study: Study) -> tuple[str, str, str | None] | None:
+    workload = study.workloads.get(figure.workload)
+    if workload is None:
+        hint = _nearest(figure.workload, study.workloads) or f"workloads: {', '.join(study.workloads)}"
+        return "workload", f"{figure.workload!r} is not a workload", hint
+    tool = TOOLS[workload.tool]
+    given = frozenset().union(*(tool.gives(point.parameters) for point in expand(workload)))
+    if (figure.metric, figure.operation) in given:
+        return None
+    key = "operation" if any(metric == figure.metric for metric, _ in given) else "metric"
+    pairs = ", ".join(sorted(f"{metric} {operation}".strip() for metric, operation in given))
+    asked = f"{figure.metric} {figure.operation}".strip()
+    return key, f"workload {figure.workload} does not give {asked!r}", f"it gives: {pairs}"
+
+
+def _explain(document: Document, detail: ErrorDetails) -> LabctlError:
+    loc, on_key = _in_file(document.value, detail["loc"])
+    kind, context = detail["type"], detail.get("ctx", {})
+    hint = None
+    name = str(loc[-1]) if loc else ""
+    if kind == "extra_forbidden":
+        known = _known_keys(document.value, loc[:-1])
+        what, on_key = f"unknown key {name!r}", True
+        hint = _nearest(name, known) or f"known here: {', '.join(known)}"
+    elif kind == "missing":
+        what = f"{detail['loc'][-1]!r} is missing"
+    elif kind in {"union_tag_invalid", "union_tag_not_found"}:
+        tag = str(context.get("tag", ""))
+        loc = (*loc, "tool")
+        what = f"unknown tool {tag!r}" if tag else "'tool' is missing"
+        hint = _nearest(tag, TOOLS) or f"known: {', '.join(TOOLS)}"
+    elif kind == "value_error":
+        what = str(context["error"])
+    elif kind in {"literal_error", "enum"}:
+        what = f"expected {context['expected']}, got {detail['input']!r}"
+        hint = _nearest(str(detail["input"]), _quoted(context["expected"]))
+    elif kind == "string_pattern_mismatch":
+        what = f"{detail['input']!r} does not match {context['pattern']}"
+        hint = "names are lower-case letters, digits and hyphens, 40 at most" if on_key else None
+    else:
+        shown = repr(detail["input"])
+        what = f"{detail['msg'].replace('Input should be', 'expected')}, got {shown[:60]}"
+    return LabctlError(what, where=document.where(loc, key=on_key), hint=hint, code=ExitCode.USAGE)
+
+
+def _in_file(value: object, loc: Sequence[str | int]) -> tuple[Loc, bool]:
+    """Pydantic's location without what is not in the file (union tags, ``[key]``), and whether it means a key."""
+    result: list[str | int] = []
+    for part in loc:
+        if (isinstance(value, dict) and part in value) or (
+            isinstance(value, tuple) and isinstance(part, int) and part < len(value)
+        ):
+            value = value[part]
+        else:
+            continue
+        result.append(part)
+    return tuple(result), bool(loc) and loc[-1] == "[key]"
+
+
+def _known_keys(value: object, loc: Loc) -> list[str]:
+    """The keys that a mapping at ``loc`` may have."""
+    model: type[BaseModel] = Study
+    match loc:
+        case ("arms", _):
+            model = Arm
+        case ("arms", _, "storage"):
+            model = Storage
+        case ("figures", _):
+            model = Figure
+        case ("order",):
+            model = Order
+        case ("workloads", str() as name, *rest):
+            tool = cast("dict[str, dict[str, dict[str, str]]]", value)["workloads"][name]["tool"]
+            model = TOOLS[tool].parameters if rest else WORKLOAD_MODELS[tool]
+    return list(model.model_fields)
+
+
+def _quoted(expected: str) -> list[str]:
+    return expected.split("'")[1::2]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"did you mean {matches[0]!r}?" if matches else None
