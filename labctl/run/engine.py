@@ -222,5 +222,5 @@ class Engine:
 
 
 def _agent(result: PlaybookResult, host: str) -> dict[str, Any]:
-    published = result.results.get(host, {}).get("agent")
-    return published if isinstance(published, dict) else {}
+    """What ``measure`` or ``collect`` published of the agent on a host."""
+    return result.results.get(host, {})

@@ -180,7 +180,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                     self._progress.emit({"event": "collected", **found})
         except (inbox_of.InboxError, OSError) as error:
             raise AnsibleActionFail(f"collect into {inbox}: {error}", result={"collected": collected}) from error
-        return {"changed": bool(collected), "collected": collected, "recovered": answer.get("recovered", [])}
+        return {
+            "changed": bool(collected),
+            "collected": collected,
+            "recovered": answer.get("recovered", []),
+            # Whether an agent is still at work: then a new labctl waits for it instead of starting its own.
+            "alive": bool(answer.get("status", {}).get("alive")),
+        }
 
     def _collect(self, inbox: Path, names: list[str]) -> None:
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=inbox) as scratch:
