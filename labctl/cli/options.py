@@ -19,4 +19,21 @@ KeepOption = Annotated[
 ReconnectOption = Annotated[
     float, typer.Option(min=1, help="Seconds to wait for a host that is gone (reboot, cut network).")
 ]
-EXAMPLES = "Examples:\n\n"
+StudyArgument = Annotated[str, typer.Argument(help="Built-in name, or path of a study file.", metavar="STUDY")]
+InventoryOption = Annotated[
+    Path, typer.Option("--inventory", "-i", envvar="LABCTL_INVENTORY", help="Inventory directory or file of the lab.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a value: workloads.*.parameters.runtime=2s. Repeatable."),
+]
+RepeatsOption = Annotated[int | None, typer.Option(min=1, max=1000, help="Repeats instead of the study's.")]
+SeedOption = Annotated[
+    int | None, typer.Option(min=1, max=2**31 - 1, help="Seed of order and random data; default: the study's, or new.")
+]
+ArmsOption = Annotated[str | None, typer.Option(metavar="A,B", help="Only these arms (the baseline among them).")]
+
+
+def split_arms(arms: str | None) -> list[str] | None:
+    """``a,b`` to a list; None stays None (all arms)."""
+    return None if arms is None else [name.strip() for name in arms.split(",") if name.strip()]

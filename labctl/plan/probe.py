@@ -51,7 +51,7 @@ def probe_hosts(
             "labctl.lab.probe",
             inventory=lab.inventory,
             artifacts=artifacts or scratch / "probe",
-            extravars={"probe_paths": list(paths), "probe_tools": list(tools)},
+            extravars={"labctl_probe_paths": list(paths), "labctl_probe_tools": list(tools)},
             redact=Redactor(lab.secrets),
         )
     finally:

@@ -62,6 +62,25 @@ def is_locked(path: Path) -> bool:
     return False
 
 
+def _taken(path: Path, what: str) -> LabctlError:
+    return LabctlError(
+        f"{what} is in use by {describe_holder(path)}",
+        where=Where(path),
+        hint="wait until it ends, or follow it with `labctl attach RECORD`",
+        code=ExitCode.GUARD_REFUSED,
+    )
+
+
+def check_free(path: Path, *, what: str) -> None:
+    """Refuse early if somebody holds the lock.
+
+    Raises:
+        LabctlError: Who holds it (exit code 6).
+    """
+    if is_locked(path):
+        raise _taken(path, what)
+
+
 @contextlib.contextmanager
 def held(path: Path, *, what: str, purpose: str) -> Iterator[None]:
     """Hold the lock at ``path``.
@@ -81,12 +100,7 @@ def held(path: Path, *, what: str, purpose: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise LabctlError(
-                f"{what} is in use by {describe_holder(path)}",
-                where=Where(path),
-                hint="wait until it ends, or follow it with `labctl attach RECORD`",
-                code=ExitCode.GUARD_REFUSED,
-            ) from None
+            raise _taken(path, what) from None
         who = {"owner": owner(), "pid": os.getpid(), "since": time.time(), "purpose": purpose}
         with explained(path, f"lock {what}"):
             os.ftruncate(descriptor, 0)
