@@ -1,0 +1,47 @@
+"""Which figures a report shows, in which order.
+
+They are chosen by metric and statistic, not by tool, so that a new tool needs no change here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Phases whose measurements are the result; ``""`` is a file that labctl did not run itself.
+RUN_PHASES = frozenset({"run", ""})
+#: Rates of parts of one load add up; other statistics of parts cannot be combined.
+ADDITIVE = frozenset({"iops", "bandwidth", "transactions_rate", "queries_rate", "events_rate"})
+#: From this block size on, bandwidth says more than operations a second.
+LARGE_BLOCK = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of figure; ``statistics`` and ``components`` in order of preference, the first present one is taken."""
+
+    metric: str
+    title: str
+    statistics: tuple[str, ...]
+    components: tuple[str, ...] = ("total",)
+    load_phase: bool = False
+    plotted: bool = True
+    higher_is_better: bool = True
+
+
+_LATENCY = ("total", "completion", "transaction")
+
+KINDS: tuple[Kind, ...] = (
+    Kind("iops", "IOPS", ("mean", "total")),
+    Kind("bandwidth", "Bandwidth", ("mean", "total")),
+    Kind("transactions_rate", "Transactions", ("mean", "total")),
+    Kind("queries_rate", "Queries", ("mean", "total")),
+    Kind("events_rate", "Events", ("mean", "total")),
+    Kind("latency", "Latency, mean", ("mean",), _LATENCY, higher_is_better=False),
+    Kind("latency", "Latency, median", ("p50",), _LATENCY, plotted=False, higher_is_better=False),
+    Kind("latency", "Latency, p95", ("p95",), _LATENCY, plotted=False, higher_is_better=False),
+    Kind("latency", "Latency, p99", ("p99",), _LATENCY, higher_is_better=False),
+    Kind("runtime", "Load time", ("total", "mean"), load_phase=True, plotted=False, higher_is_better=False),
+)
+
+#: Percentiles shown of a distribution.
+DISTRIBUTION_QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)

@@ -1,0 +1,187 @@
+"""Time series and latency distributions → panels small enough for a page. Pure functions on tables."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from labctl.report.model import CellRow, Distribution, DistributionPanel, Line, SeriesPanel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: (workload, point, host) → time series and distributions.
+Panels = Mapping[tuple[str, str, str], tuple[tuple[SeriesPanel, ...], tuple[DistributionPanel, ...]]]
+
+#: Points of one line: about one a pixel pair of a small chart.
+MAX_POINTS = 120
+#: Charts of one point on one host; the most telling counters come first.
+MAX_PANELS = 6
+
+_PREFERRED = (
+    *("iops", "bandwidth", "transactions_rate", "queries_rate", "events_rate", "latency"),
+    *("cpu_used", "queue_depth", "memory_used"),
+)
+_TITLES = {
+    "iops": "IOPS",
+    "bandwidth": "Bandwidth",
+    "transactions_rate": "Transactions",
+    "queries_rate": "Queries",
+    "events_rate": "Events",
+    "latency": "Latency",
+    "cpu_used": "CPU used",
+    "queue_depth": "Queue depth",
+    "memory_used": "Memory used",
+}
+_RAMP_PARAMETERS = ("ramp_time", "ramp_time_s", "ramp_s", "ramp", "warmup_time", "warmup_s", "warmup")
+
+
+def downsample(t: NDArray[np.float64], values: NDArray[np.float64], limit: int) -> tuple[list[float], list[float]]:
+    """Mean of equal stretches of time, at most ``limit`` of them; a stretch without a value is NaN.
+
+    Args:
+        t: seconds, ascending.
+        values: one a time, NaN where missing.
+        limit: most points to keep, at least 1.
+    """
+    if len(t) <= limit:
+        return t.tolist(), values.tolist()
+    edges = np.linspace(t[0], t[-1], limit + 1)
+    index = np.clip(np.searchsorted(edges, t, side="right") - 1, 0, limit - 1)
+    good = ~np.isnan(values)
+    counts = np.bincount(index[good], minlength=limit)
+    sums = np.bincount(index[good], weights=values[good], minlength=limit)
+    times = np.bincount(index, weights=t, minlength=limit) / np.maximum(np.bincount(index, minlength=limit), 1)
+    kept = np.bincount(index, minlength=limit) > 0
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    return times[kept].tolist(), means[kept].tolist()
+
+
+def quantile(bins: Sequence[float], counts: Sequence[int], q: float) -> float | None:
+    """The bin that holds the ``ceil(q n)``-th smallest value, as fio itself does; None for an empty histogram."""
+    cumulated = np.cumsum(np.asarray(counts, dtype=np.int64))
+    if not len(cumulated) or cumulated[-1] == 0:
+        return None
+    rank = max(1, math.ceil(q * float(cumulated[-1]) - 1e-9))
+    return float(bins[int(np.searchsorted(cumulated, rank))])
+
+
+def build_panels(
+    cells: Iterable[CellRow],
+    parameters: Mapping[tuple[str, str], Mapping[str, object]],
+    series: pd.DataFrame,
+    histograms: pd.DataFrame,
+) -> Panels:
+    """Panels of every (workload, point, host).
+
+    Args:
+        cells: one row a planned cell; series of an attempt that did not count are left out.
+        parameters: of each (workload, point), for the length of the ramp.
+        series: the table of that name.
+        histograms: the table of that name.
+    """
+    good = {(cell.cell, cell.attempt): cell.order for cell in cells if cell.status == "done"}
+    lines = _series_panels(_of_cells(series, good), parameters)
+    distributions = _distribution_panels(_of_cells(histograms, good))
+    keys = {**lines, **distributions}
+    return {key: (tuple(lines.get(key, ())), tuple(distributions.get(key, ()))) for key in keys}
+
+
+def _of_cells(frame: pd.DataFrame, good: Mapping[tuple[str, int], int]) -> pd.DataFrame:
+    chosen = [
+        pair in good and phase in {"run", ""}
+        for *pair_, phase in zip(frame["cell"], frame["attempt"], frame["phase"], strict=True)
+        for pair in [tuple(pair_)]
+    ]
+    return frame.loc[chosen]
+
+
+def _series_panels(
+    frame: pd.DataFrame, parameters: Mapping[tuple[str, str], Mapping[str, object]]
+) -> dict[tuple[str, str, str], list[SeriesPanel]]:
+    frame = frame[frame["statistic"].isin(["mean", "total", ""])]
+    found: dict[tuple[str, str, str], dict[tuple[str, str, str, str], list[Line]]] = defaultdict(dict)
+    units: dict[str, str] = {}
+    by = ["workload", "point", "host", "source", "operation", "metric", "component", "arm", "sample"]
+    for key, group in frame.groupby(by, sort=True, observed=True):
+        workload, point, host, source, operation, metric, component, arm, sample = map(str, key)
+        # Jobs and devices of one moment: rates add up, other counters of several parts have no one line.
+        merged = group.groupby("t", sort=True)["value"]
+        values = merged.sum(min_count=1) if metric in _ADDED else merged.mean()
+        t, kept = downsample(
+            values.index.to_numpy(dtype=np.float64), values.to_numpy(dtype=np.float64, na_value=np.nan), MAX_POINTS
+        )
+        panel = found[workload, point, host].setdefault((source, metric, operation, component), [])
+        panel.append(Line(arm, int(sample), tuple(t), tuple(kept)))
+        units[metric] = str(group["unit"].iloc[0])
+    result: dict[tuple[str, str, str], list[SeriesPanel]] = {}
+    for place, panels in found.items():
+        ramp = _ramp(parameters.get(place[:2], {}))
+        chosen = sorted(panels, key=_panel_rank)[:MAX_PANELS]
+        result[place] = [
+            SeriesPanel(_panel_title(key), key[0], key[1], units[key[1]], tuple(panels[key]), ramp)
+            for key in chosen
+            if any(not math.isnan(value) for line in panels[key] for value in line.y)
+        ]
+    return result
+
+
+_ADDED = frozenset({"iops", "bandwidth", "transactions_rate", "queries_rate", "events_rate", "cpu_used"})
+
+
+def _panel_rank(key: tuple[str, str, str, str]) -> tuple[bool, int, str, str, str]:
+    source, metric, operation, component = key
+    rank = _PREFERRED.index(metric) if metric in _PREFERRED else len(_PREFERRED)
+    return source == "agent", rank, metric, operation, component
+
+
+def _panel_title(key: tuple[str, str, str, str]) -> str:
+    source, metric, operation, component = key
+    detail = ", ".join(part for part in (operation, "" if component in {"total", ""} else component) if part)
+    title = _TITLES.get(metric, metric.replace("_", " "))
+    origin = "counters of the target" if source == "agent" else f"as {source} reports it"
+    return f"{title} ({detail}), {origin}" if detail else f"{title}, {origin}"
+
+
+def _ramp(parameters: Mapping[str, object]) -> float | None:
+    for name in _RAMP_PARAMETERS:
+        text = str(parameters.get(name, "")).removesuffix("s")
+        try:
+            value = float(text)
+        except ValueError:
+            continue
+        return value if value > 0 and math.isfinite(value) else None
+    return None
+
+
+def _distribution_panels(frame: pd.DataFrame) -> dict[tuple[str, str, str], list[DistributionPanel]]:
+    latency = frame[frame["metric"] == "latency"]
+    result: dict[tuple[str, str, str], list[DistributionPanel]] = defaultdict(list)
+    by = ["workload", "point", "host", "operation", "component"]
+    for key, group in latency.groupby(by, sort=True, observed=True):
+        workload, point, host, operation, component = map(str, key)
+        merged = [_distribution(str(arm), 0, part) for arm, part in group.groupby("arm", sort=False, observed=True)]
+        single = [
+            _distribution(str(arm), int(str(sample)), part)
+            for (arm, sample), part in group.groupby(["arm", "sample"], sort=True, observed=True)
+        ]
+        title = f"Latency of {operation}" if operation else "Latency"
+        if component not in {"", "total"}:
+            title += f" ({component})"
+        result[workload, point, host].append(
+            DistributionPanel(title, operation, component, tuple(merged), tuple(single))
+        )
+    return result
+
+
+def _distribution(arm: str, sample: int, frame: pd.DataFrame) -> Distribution:
+    counts = frame.groupby("bin", sort=True)["count"].sum()
+    counts = counts[counts > 0]
+    return Distribution(
+        arm, sample, tuple(float(value) for value in counts.index), tuple(int(value) for value in counts)
+    )
