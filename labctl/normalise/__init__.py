@@ -1,1 +1,1 @@
-
+"""Records and files → tables: see :mod:`labctl.normalise.record` and :mod:`labctl.normalise.files`."""

@@ -5,12 +5,14 @@ Every table is sorted and written with fixed options, so that the same raw data 
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 _dictionary = pa.dictionary(pa.int32(), pa.string())
 
 #: Columns that say where a row comes from; the same in every table.
-CONTEXT: list[pa.Field] = [
+CONTEXT: list[pa.Field[Any]] = [
     pa.field("run", _dictionary),
     pa.field("lab", _dictionary),
     pa.field("study", _dictionary),

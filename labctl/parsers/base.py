@@ -137,7 +137,7 @@ class Finding:
 
 @dataclass(slots=True)
 class ParseResult:
-    """Everything that one file said. ``failed`` is True when the tool itself reported failure; ``words`` are its own."""
+    """Everything that one file said. ``failed``: the tool itself reported failure; ``words`` are its own."""
 
     tool: str
     tool_version: str | None = None

@@ -31,6 +31,9 @@ NAME = "fio"
 VERSION = 1
 
 _KIB = 1024
+#: Operation, component, job, run index: what follows the value in a measurement.
+_Place = tuple[str, str, str, int]
+
 _OPERATIONS = ("read", "write", "trim", "mixed")
 _COMPONENTS = (("slat", "submission"), ("clat", "completion"), ("lat", "total"))
 _STATISTICS = ("mean", "min", "max", "stddev")
@@ -137,7 +140,7 @@ def _read_job(
         section = row.get(operation)
         if isinstance(section, dict) and (_positive(section, "total_ios") or _positive(section, "io_bytes")):
             did_anything = True
-            _read_operation(section, operation, job, run_index, rows, result)
+            _read_operation(section, (operation, "total", job, run_index), rows, result)
     sync = row.get("sync")
     if isinstance(sync, dict) and _positive(sync, "total_ios"):
         rows.append(
@@ -150,20 +153,14 @@ def _read_job(
     _read_errors(row, job, run_index, rows, result)
     if did_anything:
         _read_cpu(row, options, job, run_index, rows)
-        _read_depth(row, options, job, run_index, rows, result)
+        _read_depth(row, options, ("", "", job, run_index), rows, result)
     if status is not Status.OK:
         rows = [r if r.status is Status.MISSING else r._replace(status=status) for r in rows]
     result.measurements += rows
 
 
-def _read_operation(
-    section: dict[str, Any],
-    operation: str,
-    job: str,
-    run_index: int,
-    rows: list[Measurement],
-    result: ParseResult,
-) -> None:
+def _read_operation(section: dict[str, Any], place: _Place, rows: list[Measurement], result: ParseResult) -> None:
+    operation, _, job, run_index = place
     bandwidth = _number(section, "bw_bytes")
     if bandwidth is None and (kib := _number(section, "bw")) is not None:
         bandwidth = kib * _KIB
@@ -172,17 +169,16 @@ def _read_operation(
         done *= _KIB
     runtime_ms = _number(section, "runtime")
     runtime = None if runtime_ms is None else runtime_ms / 1000
-    place = (operation, "total", job, run_index)
     if not done and not runtime:
         # Issued, but nothing came back: fio's zeros are no rates.
-        rows += [_row(metric, "mean", None, *place) for metric in (Metric.IOPS, Metric.BANDWIDTH, Metric.LATENCY)]
+        rows += [_row(metric, "mean", None, place) for metric in (Metric.IOPS, Metric.BANDWIDTH, Metric.LATENCY)]
         return
-    rows.append(_row(Metric.IOPS, "mean", _number(section, "iops"), *place))
-    rows.append(_row(Metric.BANDWIDTH, "mean", bandwidth, *place))
-    rows.append(_row(Metric.BYTES, "total", done, *place))
-    rows.append(_row(Metric.RUNTIME, "total", runtime, *place))
+    rows.append(_row(Metric.IOPS, "mean", _number(section, "iops"), place))
+    rows.append(_row(Metric.BANDWIDTH, "mean", bandwidth, place))
+    rows.append(_row(Metric.BYTES, "total", done, place))
+    rows.append(_row(Metric.RUNTIME, "total", runtime, place))
     if "total_ios" in section:
-        rows.append(_row(Metric.OPERATIONS, "total", _number(section, "total_ios"), *place))
+        rows.append(_row(Metric.OPERATIONS, "total", _number(section, "total_ios"), place))
     for key, component in _COMPONENTS:
         _read_latency(section, key, (operation, component, job, run_index), rows, result)
     if bandwidth and done and runtime:
@@ -205,11 +201,11 @@ def _read_operation(
 def _read_latency(
     section: dict[str, Any],
     key: str,
-    place: tuple[str, str, str, int],
+    place: _Place,
     rows: list[Measurement],
     result: ParseResult,
 ) -> None:
-    """One latency block. Not measured (``gtod_reduce``, ``disable_clat`` …): zeros with ``N`` 0, or all zeros in 2.x."""
+    """One latency block. Not measured (``gtod_reduce``, ``disable_clat``): zeros, with ``N`` 0 in fio 3.x."""
     per_second = 1e9
     block = section.get(f"{key}_ns")
     if block is None:
@@ -221,23 +217,23 @@ def _read_latency(
     if not measured:
         # Submission is no figure of synchronous engines, so its absence says nothing.
         if key != "slat":
-            rows.append(_row(Metric.LATENCY, "mean", None, *place))
+            rows.append(_row(Metric.LATENCY, "mean", None, place))
         return
-    for statistic in _STATISTICS:
-        if (value := _number(block, statistic)) is not None:
-            rows.append(Measurement(Metric.LATENCY, statistic, value / per_second, *place))
+    values = [(statistic, _number(block, statistic)) for statistic in _STATISTICS]
     percentiles = block.get("percentile")
     if isinstance(percentiles, dict):
-        for name, value in percentiles.items():
-            label = _percentile(name)
-            if label is not None and isinstance(value, int | float):
-                rows.append(Measurement(Metric.LATENCY, label, value / per_second, *place))
+        values += [(_percentile(name), _number(percentiles, name)) for name in percentiles]
+    rows += [
+        Measurement(Metric.LATENCY, statistic, value / per_second, *place)
+        for statistic, value in values
+        if statistic and value is not None
+    ]
     bins = block.get("bins")
     if isinstance(bins, dict) and bins:
         _read_bins(bins, per_second, place, result)
 
 
-def _read_bins(bins: dict[str, Any], per_second: float, place: tuple[str, str, str, int], result: ParseResult) -> None:
+def _read_bins(bins: dict[str, Any], per_second: float, place: _Place, result: ParseResult) -> None:
     """JSON+ of fio 3.x: latency in ns → count. fio 2.x has indices of its internal table instead: not read."""
     if any(not key.isdigit() for key in bins):
         if not any(f.rule == "fio.old-histogram" for f in result.findings):
@@ -280,17 +276,13 @@ def _read_cpu(row: dict[str, Any], options: dict[str, str], job: str, run_index:
 
 
 def _read_depth(
-    row: dict[str, Any],
-    options: dict[str, str],
-    job: str,
-    run_index: int,
-    rows: list[Measurement],
-    result: ParseResult,
+    row: dict[str, Any], options: dict[str, str], place: _Place, rows: list[Measurement], result: ParseResult
 ) -> None:
-    """Share of the I/Os that were issued at each depth; fio sorts depths into 1, 2–3, 4–7 … 32–63, 64 and more.
+    """Share of the I/Os that were issued at each depth; fio sorts depths into 1, 2 to 3, 4 to 7 … 64 and more.
 
     A mean depth cannot be had from such classes, so none is given.
     """
+    job, run_index = place[2:]
     levels = row.get("iodepth_level")
     if not isinstance(levels, dict):
         return
@@ -318,20 +310,18 @@ def _read_depth(
         )
 
 
-def _row(
-    metric: Metric, statistic: str, value: float | None, operation: str, component: str, job: str, run_index: int
-) -> Measurement:
+def _row(metric: Metric, statistic: str, value: float | None, place: _Place) -> Measurement:
     status = Status.MISSING if value is None else Status.OK
-    return Measurement(metric, statistic, value, operation, component, job, run_index, status)
+    return Measurement(metric, statistic, value, *place, status)
 
 
-def _percentile(name: str) -> str | None:
-    """``99.990000`` → ``p99.99``; 2.x fills its list with ``0.00``."""
+def _percentile(name: str) -> str:
+    """``99.990000`` → ``p99.99``; 2.x fills its list with ``0.00``, which is no percentile: empty."""
     try:
         if float(name) <= 0:
-            return None
+            return ""
     except ValueError:
-        return None
+        return ""
     return "p" + (name.rstrip("0").rstrip(".") if "." in name else name)
 
 

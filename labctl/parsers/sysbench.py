@@ -10,6 +10,7 @@ the latency of ``fileio`` covers reads, writes and fsyncs together, so its opera
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from labctl.parsers.base import Finding, Histogram, Measurement, Metric, ParseResult, SeriesPoint, Severity, Status
@@ -24,7 +25,7 @@ VERSION = 1
 _MIB = 1024**2
 _UNITS = {"MiB": _MIB, "MB": 10**6}
 _SIZES = {"": 1, "B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
-#: Printed figures are rounded to two decimals; beyond that, rate × block size must be the bandwidth.
+#: Printed figures are rounded to two decimals; beyond that, rate times block size must be the bandwidth.
 _ARITHMETIC_TOLERANCE = 0.02
 #: Below this mean latency in ms the resolution of 0.01 ms is more than 5 % of the value.
 _COARSE_MS = 0.2
@@ -99,7 +100,7 @@ def parse(data: bytes) -> ParseResult:
     # What stands before the first banner (deprecation warnings) belongs to the first run.
     edges = [0, *starts[1:], len(lines)]
     run_index = 0
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         if _Run(lines[start:end], run_index, result).read():
             run_index += 1
     return result
@@ -118,12 +119,7 @@ class _Run:
 
     def read(self) -> bool:
         """Whether the lines were a run (and not ``prepare`` or ``cleanup``)."""
-        for line in self.lines:
-            if banner := _BANNER.match(line):
-                self.result.tool_version = banner.group(1)
-            for name, pattern in _PARAMETERS:
-                if match := pattern.match(line):
-                    self.parameters.setdefault(name, match.group(1))
+        self._read_head()
         fatal = [line for line in self.lines if _FATAL.match(line)]
         self._complaints(fatal)
         if any(_PREPARE.match(line) for line in self.lines):
@@ -142,6 +138,14 @@ class _Run:
             self.rows = [r if r.status is Status.MISSING else r._replace(status=Status.PARTIAL) for r in self.rows]
         self.result.measurements += self.rows
         return True
+
+    def _read_head(self) -> None:
+        for line in self.lines:
+            if banner := _BANNER.match(line):
+                self.result.tool_version = banner.group(1)
+            for name, pattern in _PARAMETERS:
+                if match := pattern.match(line):
+                    self.parameters.setdefault(name, match.group(1))
 
     def _say(self, rule: str, severity: Severity, message: str, **evidence: str | float) -> None:
         finding = Finding(f"sysbench.{rule}", severity, message, dict(evidence))
@@ -207,10 +211,8 @@ class _Run:
         value: float | None,
         operation: str = "",
         component: str = "total",
-        status: Status | None = None,
     ) -> None:
-        if status is None:
-            status = Status.MISSING if value is None else Status.OK
+        status = Status.MISSING if value is None else Status.OK
         if any(r[:2] == (metric, statistic) and r[3:5] == (operation, component) for r in self.rows):
             return
         self.rows.append(Measurement(metric, statistic, value, operation, component, "", self.run_index, status))
@@ -305,7 +307,7 @@ class _Run:
         self.result.series.append(point._replace(run_index=self.run_index))
 
     def _check_arithmetic(self) -> None:
-        """IOPS × block size = bandwidth, where the output names the block size: catches MB that are MiB."""
+        """IOPS times block size is bandwidth, where the output names the block size: catches MB that are MiB."""
         match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]iB|B)?", self.parameters.get("block_size", ""))
         if match is None:
             return

@@ -19,7 +19,7 @@ WORDS_LIMIT = 2000
 
 
 def decode(data: bytes) -> str:
-    r"""Decode tolerantly: UTF-8 or UTF-16 by its mark, byte order marks dropped, bad bytes as U+FFFD, lines end in ``\n``.
+    r"""Decode tolerantly: UTF-8 or UTF-16 by its mark, marks dropped, bad bytes as U+FFFD, lines end in ``\n``.
 
     Windows shells redirect as UTF-16, and concatenated files carry a mark in the middle.
     """
