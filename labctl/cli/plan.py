@@ -42,7 +42,7 @@ def plan(
 ) -> None:
     """Show cells, order, time, bytes, disk and needs of a study in a lab; writes nothing."""
     from labctl.cli.plan_text import show_plan
-    from labctl.lab.load import load_lab
+    from labctl.lab.loader import load_lab
     from labctl.plan.placing import paths_to_probe
     from labctl.plan.planner import choose_seed, make_plan, refusal
     from labctl.plan.probe import probe_hosts

@@ -44,8 +44,9 @@ def summary(plan: Plan) -> list[str]:
     hosts = "hosts in parallel" if plan.parallel_hosts else "one load at a time"
     return [
         f"{plan.study}: {plan.title}",
-        f"lab {plan.lab}, baseline {plan.baseline}, {plan.repeats} repeats in blocks, order by seed {plan.seed}, {hosts}",
-        f"{len(plan.cells)} cells, about {duration(plan.estimate_s)} of work, at most about {format_size(written)} written",
+        f"lab {plan.lab}, baseline {plan.baseline}, {plan.repeats} repeats in blocks",
+        f"order by seed {plan.seed}, {hosts}",
+        f"{len(plan.cells)} cells, about {duration(plan.estimate_s)} of work, about {format_size(written)} written",
     ]
 
 

@@ -16,7 +16,7 @@ from labctl.plan.placing import (
 )
 from labctl.plan.tools import FILESYSTEM_TOOLS, need, tool_state
 from labctl.study.expand import expand
-from labctl.workloads.base import Estimate, Parameters, Site, Surroundings, Tool
+from labctl.workloads.base import Estimate, Site, Surroundings, Tool
 from labctl.workloads.registry import TOOLS
 from labctl.workloads.units import format_size
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from labctl.lab.facts import HostFacts, PathFacts
     from labctl.lab.models import Lab
     from labctl.plan.models import PlanFinding, PlannedStorage, Step
+    from labctl.study.expand import Point
     from labctl.study.models import Arm, Study
 
 ARM_RULES = frozenset({"no-direct-io"})
@@ -49,7 +50,6 @@ class Candidate:
     arm: Arm
     host: str
     storage: PlannedStorage
-    socket_dir: str
     path_facts: PathFacts | None
     work: list[Work] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -91,7 +91,7 @@ def make_candidate(
     workdir = workdir_of(lab, host, facts)
     storage = place_storage(arm, name, workdir, run_id)
     site = Site(storage.path, socket_dir(workdir, run_id, name), seed)
-    candidate = Candidate(name, arm, host, storage, site.socket_dir, facts.paths.get(base_path(lab, host, arm)))
+    candidate = Candidate(name, arm, host, storage, facts.paths.get(base_path(lab, host, arm)))
     _check_storage(candidate, facts, base_path(lab, host, arm))
     # Whether a loop file's file system takes direct I/O is known only once it is there; XFS and ext4 do.
     direct = candidate.path_facts.direct_io if candidate.path_facts and storage.kind == "directory" else None
@@ -107,32 +107,24 @@ def make_candidate(
         if reason:
             candidate.problems.append(("missing-tool", f"{workload_name}: {reason}"))
         for point in expand(workload):
-            where = f"{workload_name}/{point.label}"
-            candidate.work.append(_make_work(candidate, tool, workload_name, where, point.parameters, around, site))
+            candidate.work.append(_make_work(candidate, workload_name, point, around=around, site=site))
         candidate.postgresql |= tool.postgresql
     _check_paths(candidate, site)
     return candidate
 
 
-def _make_work(
-    candidate: Candidate,
-    tool: Tool[Any],
-    workload: str,
-    where: str,
-    parameters: Parameters,
-    around: Surroundings,
-    site: Site,
-) -> Work:
-    resolved = tool.resolve(parameters, around)
+def _make_work(candidate: Candidate, workload: str, point: Point, *, around: Surroundings, site: Site) -> Work:
+    tool = point.tool
+    resolved = tool.resolve(point.parameters, around)
     for found in tool.lint(resolved, around):
         if found.rule in ARM_RULES:
             if (found.rule, found.message) not in candidate.problems:
                 candidate.problems.append((found.rule, found.message))
         else:
-            candidate.findings.append((found, where))
+            candidate.findings.append((found, f"{workload}/{point.label}"))
     return Work(
         workload,
-        where.partition("/")[2],
+        point.label,
         tool.name,
         resolved.flat(),
         tool.estimate(resolved),

@@ -13,7 +13,7 @@ RESERVE = 0.05
 """Share of the free space that a plan leaves alone."""
 
 EVIDENCE_BYTES = 512 * 1024
-"""What a cell's bundle may take; counted with the arm, which is on the safe side for arms outside the work directory."""
+"""What a cell's bundle may take; counted with its arm, which is on the safe side for arms elsewhere."""
 
 
 def fit_disks(candidates: list[Candidate], repeats: int) -> None:
@@ -52,4 +52,5 @@ def _needed(candidate: Candidate, repeats: int) -> int:
 
 
 def _message(needed: int, free: int, mount: str, arms: str) -> str:
-    return f"{format_size(needed)} needed on {mount} ({arms}) and {format_size(free)} free, of which {RESERVE:.0%} stay free"
+    what = f"{format_size(needed)} needed on {mount} ({arms}) and {format_size(free)} free"
+    return f"{what}, of which {RESERVE:.0%} are left alone"

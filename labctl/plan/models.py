@@ -24,8 +24,9 @@ class Step(_Frozen):
     ``files`` are written there before the start. ``user`` None means: the user that runs the agent. ``database_user``
     True means: an ordinary user even where the agent is root (PostgreSQL refuses root). ``creates``: skip the step if
     this path exists; it is created after success. ``always``: runs even after a failed or stopped step (clean-up).
-    ``cwd``: an absolute directory to work in instead of the step's own, for a tool that writes its data into its working
-    directory (sysbench fileio); standard output, standard error, ``files`` and ``outputs`` stay in the step's directory.
+    ``cwd``: an absolute directory to work in instead of the step's own, for a tool that writes its data into its
+    working directory (sysbench fileio); standard output, standard error, ``files`` and ``outputs`` stay in the step's
+    directory.
     """
 
     name: str
@@ -89,8 +90,6 @@ class PlannedArm(_Frozen):
     """In words: what the arm needs of the lab (``root``, ``loop devices``, ``fio 3.x`` …)."""
     postgresql: bool = False
     """The arm runs a PostgreSQL on its storage."""
-    socket_dir: str | None = None
-    """Where that PostgreSQL's socket is."""
 
 
 class LeftOut(_Frozen):

@@ -18,7 +18,7 @@ from labctl.plan.candidates import Candidate, Work, make_candidate
 from labctl.plan.disk import fit_disks
 from labctl.plan.findings import FindingList
 from labctl.plan.models import Cell, LeftOut, Plan, PlannedArm
-from labctl.plan.placing import cell_id, select_hosts, workdir_of
+from labctl.plan.placing import cell_id, select_hosts, socket_dir, workdir_of
 from labctl.study.models import MIN_REPEATS
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def make_plan(
 
 
 def choose_seed(study: Study, wanted: int | None = None) -> int:
-    """The seed to plan with: the wanted one, else the study's, else a new random one (the only impure function here)."""
+    """The wanted seed, else the study's, else a new random one (the only impure function here)."""
     return wanted or study.seed or secrets.randbelow(2**31 - 1) + 1
 
 
@@ -109,6 +109,41 @@ def refusal(plan: Plan) -> LabctlError | None:
         return None
     reasons = "\n".join(f"  {e.rule}: {e.where + ': ' if e.where else ''}{e.message}" for e in errors)
     return LabctlError(f"the plan of {plan.study!r} is refused:\n{reasons}", code=ExitCode.GUARD_REFUSED)
+
+
+def host_vars(plan: Plan, run_id: str) -> dict[str, dict[str, object]]:
+    """Host → variables of ``bench_tools``, ``bench_host``, ``bench_storage`` and ``bench_postgresql``."""
+    result: dict[str, dict[str, object]] = {}
+    for host, workdir in plan.workdir.items():
+        arms = [arm for arm in plan.arms if arm.host == host]
+        result[host] = {
+            "bench_tools_required": list(plan.tools),
+            "bench_host_workdir": workdir,
+            "bench_storage_arms": [_storage(arm) for arm in arms],
+            "bench_postgresql_instances": [
+                {
+                    "name": arm.name,
+                    "data_dir": f"{arm.storage.path}/pg",
+                    "socket_dir": socket_dir(workdir, run_id, arm.name),
+                    "settings": {},
+                }
+                for arm in arms
+                if arm.postgresql
+            ],
+        }
+    return result
+
+
+def _storage(arm: PlannedArm) -> dict[str, object]:
+    values = {
+        "name": arm.name,
+        "kind": arm.storage.kind,
+        "path": arm.storage.path,
+        "filesystem": arm.storage.filesystem,
+        "size_bytes": arm.storage.size_bytes,
+        "image": arm.storage.image,
+    }
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _chosen_arms(study: Study, arms: Sequence[str] | None) -> list[str]:
@@ -160,7 +195,6 @@ def _planned(candidate: Candidate) -> PlannedArm:
         disk_free_bytes=candidate.path_facts.free_bytes if candidate.path_facts else None,
         needs=tuple(candidate.needs),
         postgresql=candidate.postgresql,
-        socket_dir=candidate.socket_dir if candidate.postgresql else None,
     )
 
 

@@ -6,13 +6,14 @@ import hashlib
 import itertools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from labctl.workloads.registry import TOOLS
 from labctl.workloads.units import format_size
 
 if TYPE_CHECKING:
     from labctl.study.models import Workload
-    from labctl.workloads.base import Parameters
+    from labctl.workloads.base import Parameters, Tool
 
 MAX_POINTS = 10_000
 MAX_LABEL = 48
@@ -24,6 +25,7 @@ class Point:
     """One combination of parameters; ``label`` names what varies, ``default`` where nothing does."""
 
     label: str
+    tool: Tool[Any]
     parameters: Parameters
 
 
@@ -53,7 +55,7 @@ def expand(workload: Workload) -> list[Point]:
             # Two values that look alike once made safe for file names.
             label = _bounded(f"{label}_{_digest(content)}")
         seen[content] = label
-        points.append(Point(label, parameters))
+        points.append(Point(label, TOOLS[workload.tool], parameters))
     return points
 
 

@@ -17,9 +17,17 @@ from labctl.study.yamlfile import Document, Loc, read_document
 from labctl.workloads.registry import TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pydantic_core import ErrorDetails
+
+_MAPPING = "a mapping (key: value)"
+_CONTAINERS = {
+    "model_type": _MAPPING,
+    "model_attributes_type": _MAPPING,
+    "dict_type": _MAPPING,
+    "tuple_type": "a list",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ def check_document(document: Document) -> Study:
     except ValidationError as error:
         faults = [_explain(document, detail) for detail in error.errors(include_url=False)]
         raise InvalidFileError(_sorted(faults)) from None
-    faults = list(_check_meaning(study, document))
+    faults = _Meaning(study, document).faults()
     if faults:
         raise InvalidFileError(_sorted(faults))
     return study
@@ -91,36 +99,55 @@ def _sorted(faults: Iterable[LabctlError]) -> list[LabctlError]:
     return sorted(faults, key=place)
 
 
-def _check_meaning(study: Study, document: Document) -> Iterable[LabctlError]:
-    def fault(loc: Loc, what: str, hint: str | None = None) -> LabctlError:
-        return LabctlError(what, where=document.where(loc), hint=hint, code=ExitCode.USAGE)
+class _Meaning:
+    """Checks that need more than one place of the file."""
 
-    if study.baseline not in study.arms:
-        hint = _nearest(study.baseline, study.arms) or f"arms: {', '.join(study.arms)}"
-        yield fault(("baseline",), f"baseline {study.baseline!r} is not an arm", hint)
-    elif study.arms[study.baseline].noise:
-        yield fault(("arms", study.baseline, "noise"), "the baseline cannot be its own noise arm")
-    if study.repeats < MIN_REPEATS and not study.pilot:
-        yield fault(("repeats",), f"{study.repeats} repeats: at least {MIN_REPEATS} are needed", "or say pilot: true")
-    for name, arm in study.arms.items():
-        loop = arm.storage.kind == "loop"
-        for key in ("filesystem", "size"):
-            if (getattr(arm.storage, key) is not None) != loop:
-                what = f"storage of kind loop needs {key}" if loop else f"{key} is for storage of kind loop only"
-                yield fault(("arms", name, "storage", key), what)
-    for name, workload in study.workloads.items():
-        for i, arm_name in enumerate(workload.only_arms):
-            if arm_name not in study.arms:
-                where: Loc = ("workloads", name, "only_arms", i)
-                yield fault(where, f"{arm_name!r} is not an arm", _nearest(arm_name, study.arms))
-        try:
-            expand(workload)
-        except ValueError as error:
-            yield fault(("workloads", name), str(error))
-    for i, figure in enumerate(study.figures):
-        problem = _figure_problem(figure, study)
-        if problem:
-            yield fault(("figures", i, problem[0]), problem[1], problem[2])
+    def __init__(self, study: Study, document: Document) -> None:
+        self._study = study
+        self._document = document
+
+    def faults(self) -> list[LabctlError]:
+        return [*self._top(), *self._arms(), *self._workloads(), *self._figures()]
+
+    def _fault(self, loc: Loc, what: str, hint: str | None = None) -> LabctlError:
+        return LabctlError(what, where=self._document.where(loc), hint=hint, code=ExitCode.USAGE)
+
+    def _top(self) -> Iterator[LabctlError]:
+        study = self._study
+        if study.baseline not in study.arms:
+            hint = _nearest(study.baseline, study.arms) or f"arms: {', '.join(study.arms)}"
+            yield self._fault(("baseline",), f"baseline {study.baseline!r} is not an arm", hint)
+        elif study.arms[study.baseline].noise:
+            yield self._fault(("arms", study.baseline, "noise"), "the baseline cannot be its own noise arm")
+        if study.repeats < MIN_REPEATS and not study.pilot:
+            what = f"{study.repeats} repeats: at least {MIN_REPEATS} are needed"
+            yield self._fault(("repeats",), what, "or say pilot: true")
+
+    def _arms(self) -> Iterator[LabctlError]:
+        for name, arm in self._study.arms.items():
+            loop = arm.storage.kind == "loop"
+            for key in ("filesystem", "size"):
+                if (getattr(arm.storage, key) is not None) != loop:
+                    what = f"storage of kind loop needs {key}" if loop else f"{key} is for storage of kind loop only"
+                    yield self._fault(("arms", name, "storage", key), what)
+
+    def _workloads(self) -> Iterator[LabctlError]:
+        for name, workload in self._study.workloads.items():
+            for i, arm in enumerate(workload.only_arms):
+                if arm not in self._study.arms:
+                    where: Loc = ("workloads", name, "only_arms", i)
+                    yield self._fault(where, f"{arm!r} is not an arm", _nearest(arm, self._study.arms))
+            try:
+                expand(workload)
+            except ValueError as error:
+                yield self._fault(("workloads", name), str(error))
+
+    def _figures(self) -> Iterator[LabctlError]:
+        for i, figure in enumerate(self._study.figures):
+            problem = _figure_problem(figure, self._study)
+            if problem:
+                key, what, hint = problem
+                yield self._fault(("figures", i, key), what, hint)
 
 
 def _figure_problem(figure: Figure, study: Study) -> tuple[str, str, str | None] | None:
@@ -129,7 +156,11 @@ def _figure_problem(figure: Figure, study: Study) -> tuple[str, str, str | None]
         hint = _nearest(figure.workload, study.workloads) or f"workloads: {', '.join(study.workloads)}"
         return "workload", f"{figure.workload!r} is not a workload", hint
     tool = TOOLS[workload.tool]
-    given = frozenset().union(*(tool.gives(point.parameters) for point in expand(workload)))
+    try:
+        points = expand(workload)
+    except ValueError:
+        return None  # said already, at the workload
+    given = frozenset().union(*(tool.gives(point.parameters) for point in points))
     if (figure.metric, figure.operation) in given:
         return None
     key = "operation" if any(metric == figure.metric for metric, _ in given) else "metric"
@@ -162,9 +193,10 @@ def _explain(document: Document, detail: ErrorDetails) -> LabctlError:
     elif kind == "string_pattern_mismatch":
         what = f"{detail['input']!r} does not match {context['pattern']}"
         hint = "names are lower-case letters, digits and hyphens, 40 at most" if on_key else None
+    elif kind in _CONTAINERS:
+        what = f"expected {_CONTAINERS[kind]}, got {detail['input']!r:.60}"
     else:
-        shown = repr(detail["input"])
-        what = f"{detail['msg'].replace('Input should be', 'expected')}, got {shown[:60]}"
+        what = f"{detail['msg'].replace('Input should be', 'expected')}, got {detail['input']!r:.60}"
     return LabctlError(what, where=document.where(loc, key=on_key), hint=hint, code=ExitCode.USAGE)
 
 
@@ -172,13 +204,10 @@ def _in_file(value: object, loc: Sequence[str | int]) -> tuple[Loc, bool]:
     """Pydantic's location without what is not in the file (union tags, ``[key]``), and whether it means a key."""
     result: list[str | int] = []
     for part in loc:
-        if (isinstance(value, dict) and part in value) or (
-            isinstance(value, tuple) and isinstance(part, int) and part < len(value)
-        ):
-            value = value[part]
-        else:
-            continue
-        result.append(part)
+        children = dict(enumerate(value)) if isinstance(value, tuple) else value
+        if isinstance(children, dict) and part in children:
+            value = children[part]
+            result.append(part)
     return tuple(result), bool(loc) and loc[-1] == "[key]"
 
 

@@ -1,8 +1,9 @@
 """pgbench against a PostgreSQL that a cell starts on the arm's storage and stops again.
 
-The cluster itself is made once by the ``bench_postgresql`` role (``initdb``); it listens on a Unix socket only. Each
-cell makes its own database, loads it, checkpoints, runs, drops it and stops the server, whatever happened in between. No
-user is named: the superuser of the cluster is the operating system's user that ran ``initdb`` and runs these steps.
+The cluster itself is made once by the ``bench_postgresql`` role (``initdb``); it listens on a Unix socket only.
+Each cell makes its own database, loads it, checkpoints, runs, drops it and stops the server, whatever happened in
+between. No user is named: the superuser of the cluster is the operating system's user that ran ``initdb`` and runs
+these steps.
 """
 
 import re
