@@ -30,6 +30,8 @@ _HARMLESS_KEY = re.compile(
     r"(?:_|-)(?:file|path|dir|directory|name|length|ttl|policy|expiry|expires?|prompt|less|type|id)$|^no_|passwordless",
     re.IGNORECASE,
 )
+KEY_PATTERNS = (_SECRET_KEY.pattern, _HARMLESS_KEY.pattern)
+"""For a process that judges keys by itself: secret if the first is found and the second is not, whatever the case."""
 _KEY = rf"[\w.-]*(?:{_KEY_WORDS})\w*"
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # "db_password": "…"  and  'db_password': '…'
