@@ -135,7 +135,8 @@ def end_all(keep: frozenset[int], waker: Waker, main: int | None = None) -> tupl
     Returns:
         The pids that had to be ended, and how ``main`` ended if it did.
     """
-    me, seen, outcome = os.getpid(), set(), None
+    me, outcome = os.getpid(), None
+    seen: set[int] = set()
     for number, grace in ((signal.SIGTERM, TERM_GRACE_S), (signal.SIGKILL, KILL_GRACE_S)):
         end = time.monotonic() + grace
         told: set[int] = set()
@@ -159,13 +160,14 @@ def run(
     argv: list[str],
     *,
     cwd: str,
+    evidence: str,
     env: dict[str, str],
     timeout_s: float,
     waker: Waker,
     heed_stop: bool,
     identity: Identity | None,
 ) -> Ended:
-    """Run one tool to its end, with ``stdout`` and ``stderr`` as files in ``cwd``.
+    """Run one tool to its end in ``cwd``, with ``stdout`` and ``stderr`` as files in ``evidence``.
 
     Raises:
         OSError: The tool could not be started.
@@ -173,7 +175,7 @@ def run(
     keep = own_children()
     started, begin = time.time(), time.monotonic()
     with contextlib.ExitStack() as stack:
-        out, err = (stack.enter_context(open(os.path.join(cwd, name), "wb")) for name in ("stdout", "stderr"))
+        out, err = (stack.enter_context(open(os.path.join(evidence, name), "wb")) for name in ("stdout", "stderr"))
         process = subprocess.Popen(
             argv,
             cwd=cwd,
@@ -216,10 +218,9 @@ def marked(name: str, value: str) -> set[int]:
     wanted, me, found = f"{name}={value}".encode(), os.getpid(), set()
     for pid in parents():
         if pid != me:
-            with contextlib.suppress(OSError):
-                with open(f"/proc/{pid}/environ", "rb") as stream:
-                    if wanted in stream.read().split(b"\0"):
-                        found.add(pid)
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as stream:
+                if wanted in stream.read().split(b"\0"):
+                    found.add(pid)
     return found
 
 

@@ -98,22 +98,24 @@ class StepRunner:
             result.update(words=str(error.args[0]))
         return result
 
-    def _process(self, step: dict[str, Any], argv: list[str], cwd: str, cell_left_s: float) -> processes.Ended:
+    def _process(self, step: dict[str, Any], argv: list[str], evidence: str, cell_left_s: float) -> processes.Ended:
         who = database_identity() if step.get("database_user") else None
-        os.mkdir(cwd, 0o700)
+        os.mkdir(evidence, 0o700)
         for name, text in (step.get("files") or {}).items():
-            _write_input(cwd, name, text, who)
+            _write_input(evidence, name, text, who)
         account = who or _own_account()
         if who is not None:
-            os.chown(cwd, who.uid, who.gid)
-            closed = closed_directory(cwd, who)
+            os.chown(evidence, who.uid, who.gid)
+            closed = closed_directory(evidence, who)
             if closed is not None:
                 raise PermissionError(errno.EACCES, f"user {who.name} cannot pass through {closed}")
+        cwd = step.get("cwd") or evidence
         env = {**self._env, "HOME": account.home, "USER": account.name, "LOGNAME": account.name, "PWD": cwd}
         env.update({key: str(value) for key, value in (step.get("env") or {}).items()})
         return processes.run(
             argv,
             cwd=cwd,
+            evidence=evidence,
             env=env,
             timeout_s=_limit(step, cell_left_s),
             waker=self._waker,
@@ -132,12 +134,12 @@ class StepRunner:
             return {**facts, "status": "timeout", "words": _join(f"not finished after {limit:.0f} s ({whose})", said)}
         if why == "interrupted":
             return {**facts, "status": "interrupted", "words": _join("stopped on request", said)}
-        if ended.rc in (step.get("ok_codes") or (0,)):
-            if _room(cwd) < _FULL_BELOW:
-                full = f"exit code {ended.rc}, but the file system of {cwd} is full: output may be cut"
-                return {**facts, "status": "no-space", "words": _join(full, said)}
-            return {**facts, "status": "ok"}
         how = f"killed by signal {ended.signal}" if ended.signal else f"exit code {ended.rc}"
+        if _room(cwd) < _FULL_BELOW:
+            full = f"{how}, and the file system of {cwd} has no space left: output may be cut"
+            return {**facts, "status": "no-space", "words": _join(full, said)}
+        if ended.rc in (step.get("ok_codes") or (0,)):
+            return {**facts, "status": "ok"}
         status = "no-space" if _says_no_space(cwd, step.get("outputs") or ()) else "failed"
         return {**facts, "status": status, "words": said or f"{how}, without a word"}
 
