@@ -162,8 +162,8 @@ def document(repo: Path) -> str:
             heading = {"study": "Studies"}.get(kind, f"{kind.capitalize()}s")
             text.append(f"\n## {heading}\n\n" + table([kind.capitalize(), "Level", "Where", "Tests"], rows))
     if other:
-        whats = sorted({mark.what[0] for mark in other})
-        rows = [[what, *_evidence([mark for mark in other if mark.what[0] == what])] for what in whats]
+        named = sorted({mark.what[0] for mark in other})
+        rows = [[what, *_evidence([mark for mark in other if mark.what[0] == what])] for what in named]
         text.append("\n## Behaviour and faults tested on real parts\n\n" + table(["What", "Where", "Tests"], rows))
     return "".join(text)
 

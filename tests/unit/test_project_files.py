@@ -15,7 +15,7 @@ REPO = Path(__file__).resolve().parents[2]
 NOT_OURS = {".git", ".venv", ".cache", ".ansible", "build", "dist", "records", "htmlcov"}
 
 # In pieces, so that this file does not match itself.
-MACHINE_PATHS = re.compile(r"(?<![\w.~<>-])(/wo" + r"rk/(?!dir)|/ro" + r"ot/\.)")
+MACHINE_PATHS = re.compile(r"(?<![\w.~<>-])(/wo" + r"rk/(?!dir)|/r" + r"oot/\.)")
 REGISTRY_HOSTS = re.compile(
     r"\b(py" + r"pi\.org|python" + r"hosted\.org|crates" + r"\.io|registry\.npm" + r"js|proxy\.gol" + r"ang|maven"
     r"\.org|deb\.deb" + r"ian\.org|security\.deb" + r"ian\.org)",
@@ -60,7 +60,7 @@ def test_no_package_registry_is_named():
     assert faults(REGISTRY_HOSTS) == []
 
 
-@pytest.mark.parametrize("bad", ["cd /wo" + "rk/main", "'/ro" + "ot/.ssh/id'", "x=/wo" + "rk/a"])
+@pytest.mark.parametrize("bad", ["cd /wo" + "rk/main", "'/r" + "oot/.ssh/id'", "x=/wo" + "rk/a"])
 def test_the_pattern_finds_machine_paths(bad):
     assert MACHINE_PATHS.search(bad)
 
