@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from labctl.report.fingerprints import build_fingerprints
+from labctl.report.fingerprints import build_fingerprints, storage_fields
 from labctl.report.model import ArmRow, CellRow, FindingRow, HostRow, Report, Workload
 from labctl.report.panels import build_panels
 from labctl.report.results import build_workloads, missing_values
@@ -57,7 +57,7 @@ def build_report(record: RecordData) -> Report:
         seed=plan.seed,
         blocks=len({cell.block for cell in plan.cells}),
         order=tuple(cell.arm for cell in plan.cells[:_ORDER_SHOWN]),
-        arms=_arms(plan, record.facts),
+        arms=_arms(plan, storage_fields(tables["fingerprints"])),
         arm_names=arm_names,
         hosts=tuple(_host(name, facts) for name, facts in record.facts.items()),
         left_out=tuple((item.arm, item.host, item.reason) for item in plan.left_out),
@@ -133,23 +133,23 @@ def _sample_range(workloads: Iterable[Workload]) -> tuple[int, int]:
     return min(numbers, default=0), max(numbers, default=0)
 
 
-def _arms(plan: Plan, facts: dict[str, HostFacts]) -> tuple[ArmRow, ...]:
+def _arms(plan: Plan, measured: Mapping[tuple[str, str], Mapping[str, str]]) -> tuple[ArmRow, ...]:
+    """Arms as planned, with the file system and device that were measured while cells ran there."""
     rows = []
     for arm in plan.arms:
-        known = facts[arm.host].paths.get(arm.storage.path) if arm.host in facts else None
-        device = known.block_device if known else None
-        parts = [known.device if known else None, device.model if device else None]
-        if device and device.rotational is not None:
-            parts.append("rotational" if device.rotational else "non-rotational")
+        seen = measured.get((arm.name, arm.host), {})
+        rotational = {"true": "rotational", "false": "non-rotational"}.get(seen.get("block_device.rotational", ""))
+        parts = [seen.get("device"), seen.get("block_device.model"), rotational]
+        image = f"loop file {arm.storage.image or ''}".strip()
         rows.append(
             ArmRow(
                 name=arm.name,
                 title=arm.title,
                 host=arm.host,
                 baseline=arm.name == plan.baseline,
-                kind=f"loop file {arm.storage.image or ''}".strip() if arm.storage.kind == "loop" else "directory",
+                kind=image if arm.storage.kind == "loop" else "directory",
                 path=arm.storage.path,
-                filesystem=arm.storage.filesystem or (known.fs_type if known else None) or DASH,
+                filesystem=seen.get("fs_type") or arm.storage.filesystem or DASH,
                 device=", ".join(part for part in parts if part) or DASH,
                 needs=", ".join(arm.needs) or "nothing special",
             )
@@ -159,7 +159,8 @@ def _arms(plan: Plan, facts: dict[str, HostFacts]) -> tuple[ArmRow, ...]:
 
 def _host(name: str, facts: HostFacts) -> HostRow:
     cpu = facts.cpu
-    cores = f"{cpu.threads} threads" if cpu.cores is None else f"{cpu.cores} cores, {cpu.threads} threads"
+    threads = _many(cpu.threads, "thread")
+    cores = threads if cpu.cores is None else f"{_many(cpu.cores, 'core')}, {threads}"
     governor = f", governor {cpu.governor}" if cpu.governor else ""
     speed = f", {significant(cpu.freq_max_hz / 1e9, 3)} GHz" if cpu.freq_max_hz else ""
     kind = [
@@ -176,6 +177,10 @@ def _host(name: str, facts: HostFacts) -> HostRow:
         memory=f"{memory} (limited to {size(limit)})" if limit else memory,
         machine=", ".join(part for part in kind if part) or "no virtualisation seen",
     )
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _real(kind: str | None) -> bool:
@@ -213,8 +218,9 @@ def _findings(plan: Plan, frame: pd.DataFrame, cells: Sequence[CellRow]) -> tupl
             place[0][str(row.cell)] = None
         if row.raw_file:
             place[1][str(row.raw_file)] = None
+    explained = {row.cell for row in frame.itertuples(index=False) if str(row.severity) == "error"}
     for cell in cells:
-        if cell.status in {"failed", "interrupted"}:
+        if cell.status in {"failed", "interrupted"} and cell.cell not in explained:
             severity = "error" if cell.status == "failed" else "warning"
             message = cell.error or f"the cell was {cell.status}; the tool left no words"
             place = grouped[severity, f"cell.{cell.status}", message, ""]

@@ -28,7 +28,10 @@ class Kind:
     higher_is_better: bool = True
 
 
-_LATENCY = ("total", "completion", "transaction")
+_LATENCY = ("total", "completion", "sync")
+
+#: Operations of a load phase: the duration of its steps, else what the tool says of it.
+LOAD_OPERATIONS = ("", "initialise")
 
 KINDS: tuple[Kind, ...] = (
     Kind("iops", "IOPS", ("mean", "total")),
@@ -42,6 +45,23 @@ KINDS: tuple[Kind, ...] = (
     Kind("latency", "Latency, p99", ("p99",), _LATENCY, higher_is_better=False),
     Kind("runtime", "Load time", ("total", "mean"), load_phase=True, plotted=False, higher_is_better=False),
 )
+
+
+def kind_of(figure: dict[str, str]) -> Kind:
+    """The kind of a figure that a study asks for: one of :data:`KINDS`, else one made for it."""
+    metric, statistic = figure["metric"], figure.get("statistic", "mean")
+    for kind in KINDS:
+        if kind.metric == metric and statistic in kind.statistics and not kind.load_phase:
+            return kind
+    title = metric.replace("_", " ").capitalize()
+    return Kind(
+        metric,
+        f"{title}, {statistic}",
+        (statistic,),
+        _LATENCY,
+        higher_is_better=figure.get("higher_is_better", "True").lower() == "true",
+    )
+
 
 #: Percentiles shown of a distribution.
 DISTRIBUTION_QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)

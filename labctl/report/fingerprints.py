@@ -52,6 +52,17 @@ def build_fingerprints(frame: pd.DataFrame, arms: Sequence[str]) -> Fingerprints
     return Fingerprints(columns, tuple(same), tuple(different), tuple(moving))
 
 
+def storage_fields(frame: pd.DataFrame) -> dict[tuple[str, str], dict[str, str]]:
+    """(arm, host) → field of the data directory → plain value, from the first cell that could read it."""
+    found: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    chosen = frame[frame["field"].str.startswith("paths.") & frame["value"].notna()]
+    for row in chosen[["arm", "host", "field", "value"]].itertuples(index=False):
+        match = _PATH.match(str(row.field))
+        if match is not None and row.value != "null":
+            found[str(row.arm), str(row.host)].setdefault(match["field"], str(row.value).strip('"'))
+    return dict(found)
+
+
 def _name(field: str) -> str:
     match = _PATH.match(field)
     return f"path.{match['field']}" if match else field

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _BIG = {
     "series": (
         *("arm", "cell", "sample", "attempt", "host", "workload", "point", "phase"),
-        *("t", "source", "operation", "metric", "component", "statistic", "value", "unit"),
+        *("t", "source", "operation", "metric", "component", "statistic", "value", "unit", "raw_file"),
     ),
     "histograms": (
         *("arm", "cell", "sample", "attempt", "host", "workload", "point", "phase"),

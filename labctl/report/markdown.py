@@ -80,7 +80,7 @@ def _what(report: Report) -> Iterator[str]:
         ("Arm", "Host", "Storage", "File system", "Device", "Needs"),
         (
             (
-                f"{escape(arm.name)}{' (baseline)' if arm.baseline else ''}{': ' if arm.title else ''}{escape(arm.title)}",
+                escape(f"{arm.name}{' (baseline)' if arm.baseline else ''}{': ' if arm.title else ''}{arm.title}"),
                 *(escape(text) for text in (arm.host, f"{arm.kind} {arm.path}", arm.filesystem, arm.device, arm.needs)),
             )
             for arm in report.arms
@@ -229,8 +229,8 @@ def _findings(report: Report, to_record: str) -> Iterator[str]:
 def _data(report: Report, to_record: str) -> Iterator[str]:
     yield "## Raw data"
     yield (
-        f"Record {code(report.record)}: raw output in [raw/]({to_record}/raw), tables in [tables/]({to_record}/tables), "
-        f"plan in [plan.json]({to_record}/plan.json), history in [ledger.jsonl]({to_record}/ledger.jsonl). "
+        f"Record {code(report.record)}: raw output in [raw/]({to_record}/raw), "
+        f"tables in [tables/]({to_record}/tables), plan in [plan.json]({to_record}/plan.json), history in [ledger.jsonl]({to_record}/ledger.jsonl). "
         f"{escape(words.manifest_sentence(report))}"
     )
     yield "\n".join(f"- {escape(key)}: {escape(value)}" for key, value in report.identity) or "No identity."

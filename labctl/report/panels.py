@@ -20,8 +20,9 @@ Panels = Mapping[tuple[str, str, str], tuple[tuple[SeriesPanel, ...], tuple[Dist
 
 #: Points of one line: about one a pixel pair of a small chart.
 MAX_POINTS = 120
-#: Charts of one point on one host; the most telling counters come first.
+#: Charts of one point on one host: of the tool's own lines, and of the target's counters.
 MAX_PANELS = 6
+MAX_COUNTERS = 3
 
 _PREFERRED = (
     *("iops", "bandwidth", "transactions_rate", "queries_rate", "events_rate", "latency"),
@@ -105,44 +106,93 @@ def _series_panels(
     frame: pd.DataFrame, parameters: Mapping[tuple[str, str], Mapping[str, object]]
 ) -> dict[tuple[str, str, str], list[SeriesPanel]]:
     frame = frame[frame["statistic"].isin(["mean", "total", ""])]
-    found: dict[tuple[str, str, str], dict[tuple[str, str, str, str], list[Line]]] = defaultdict(dict)
+    found: dict[tuple[str, str, str], dict[_Counter, list[Line]]] = defaultdict(dict)
     units: dict[str, str] = {}
     by = ["workload", "point", "host", "source", "operation", "metric", "component", "arm", "sample"]
     for key, group in frame.groupby(by, sort=True, observed=True):
         workload, point, host, source, operation, metric, component, arm, sample = map(str, key)
-        # Jobs and devices of one moment: rates add up, other counters of several parts have no one line.
-        merged = group.groupby("t", sort=True)["value"]
-        values = merged.sum(min_count=1) if metric in _ADDED else merged.mean()
+        values = _one_line(group, metric)
+        if values is None or (source == "agent" and not _telling(metric, component)):
+            continue
         t, kept = downsample(
-            values.index.to_numpy(dtype=np.float64), values.to_numpy(dtype=np.float64, na_value=np.nan), MAX_POINTS
+            np.asarray(values.index, dtype=np.float64), np.asarray(values, dtype=np.float64), MAX_POINTS
         )
         panel = found[workload, point, host].setdefault((source, metric, operation, component), [])
-        panel.append(Line(arm, int(sample), tuple(t), tuple(kept)))
+        panel.append(Line(arm, int(float(sample)), tuple(t), tuple(kept)))
         units[metric] = str(group["unit"].iloc[0])
     result: dict[tuple[str, str, str], list[SeriesPanel]] = {}
     for place, panels in found.items():
         ramp = _ramp(parameters.get(place[:2], {}))
-        chosen = sorted(panels, key=_panel_rank)[:MAX_PANELS]
         result[place] = [
-            SeriesPanel(_panel_title(key), key[0], key[1], units[key[1]], tuple(panels[key]), ramp)
-            for key in chosen
-            if any(not math.isnan(value) for line in panels[key] for value in line.y)
+            # Tools start their clock after the ramp; the counters of the target run from the start of the step.
+            SeriesPanel(
+                *(_panel_title(key), key[0], key[1], units[key[1]], tuple(panels[key])),
+                ramp_s=ramp if key[0] == "agent" else None,
+            )
+            for key in _choose(panels)
         ]
     return result
 
 
+#: Source, metric, operation, component.
+_Counter = tuple[str, str, str, str]
+
 _ADDED = frozenset({"iops", "bandwidth", "transactions_rate", "queries_rate", "events_rate", "cpu_used"})
 
 
-def _panel_rank(key: tuple[str, str, str, str]) -> tuple[bool, int, str, str, str]:
-    source, metric, operation, component = key
+def _one_line(group: pd.DataFrame, metric: str) -> pd.Series[float] | None:
+    """Time → value of one sample; None where several files (one a job) cannot be put together soundly."""
+    files = group["raw_file"].nunique()
+    if files <= 1:
+        return group.groupby("t", sort=True)["value"].mean()
+    if metric not in _ADDED:
+        return None
+    # Jobs log at about, not exactly, the same times: rates are averaged over one interval and then added up.
+    first = np.sort(group.loc[group["raw_file"] == group["raw_file"].iloc[0], "t"].to_numpy(dtype=np.float64))
+    width = float(np.median(np.diff(first))) if len(first) > 1 else 1.0
+    interval = (group["t"] / max(width, 1e-3)).round()
+    means = group.groupby([interval, group["raw_file"]])["value"].mean()
+    summed = means.groupby(level=0).sum(min_count=files)
+    summed.index = summed.index * max(width, 1e-3)
+    return summed
+
+
+def _telling(metric: str, component: str) -> bool:
+    """Counters of the target that belong into a report; all others stay in the table."""
+    return (metric in {"cpu_used", "memory_used"} and component in {"", "total"}) or (
+        metric == "bandwidth" and component.startswith("disk:")
+    )
+
+
+def _choose(panels: Mapping[_Counter, Sequence[Line]]) -> list[_Counter]:
+    """The tool's own lines first, then the counters, the busiest disks before the idle ones."""
+    busy = {key: _activity(lines) for key, lines in panels.items()}
+    alive = [key for key in panels if busy[key] > 0]
+    own = sorted((key for key in alive if key[0] != "agent"), key=_panel_rank)[:MAX_PANELS]
+    counters = sorted(
+        (key for key in alive if key[0] == "agent"), key=lambda key: (_AGENT_RANK[key[1]], -busy[key], key)
+    )
+    return [*own, *counters[:MAX_COUNTERS]]
+
+
+_AGENT_RANK = {"cpu_used": 0, "bandwidth": 1, "memory_used": 2}
+
+
+def _activity(lines: Iterable[Line]) -> float:
+    return max((value for line in lines for value in line.y if not math.isnan(value)), default=0.0)
+
+
+def _panel_rank(key: _Counter) -> tuple[int, str, str, str]:
+    _, metric, operation, component = key
     rank = _PREFERRED.index(metric) if metric in _PREFERRED else len(_PREFERRED)
-    return source == "agent", rank, metric, operation, component
+    return rank, metric, operation, component
 
 
-def _panel_title(key: tuple[str, str, str, str]) -> str:
+def _panel_title(key: _Counter) -> str:
     source, metric, operation, component = key
-    detail = ", ".join(part for part in (operation, "" if component in {"total", ""} else component) if part)
+    detail = ", ".join(
+        part for part in (operation, "" if component in {"total", ""} else component.removeprefix("disk:")) if part
+    )
     title = _TITLES.get(metric, metric.replace("_", " "))
     origin = "counters of the target" if source == "agent" else f"as {source} reports it"
     return f"{title} ({detail}), {origin}" if detail else f"{title}, {origin}"
@@ -167,7 +217,7 @@ def _distribution_panels(frame: pd.DataFrame) -> dict[tuple[str, str, str], list
         workload, point, host, operation, component = map(str, key)
         merged = [_distribution(str(arm), 0, part) for arm, part in group.groupby("arm", sort=False, observed=True)]
         single = [
-            _distribution(str(arm), int(str(sample)), part)
+            _distribution(str(arm), int(float(str(sample))), part)
             for (arm, sample), part in group.groupby(["arm", "sample"], sort=True, observed=True)
         ]
         title = f"Latency of {operation}" if operation else "Latency"

@@ -22,7 +22,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from labctl.report.panels import quantile
 from labctl.report.svg import ARM_COLOURS, GRID, INK, MUTED, PAPER, SHADE, clean_svg
-from labctl.report.units import Scale, scale_for, significant
+from labctl.report.units import DASH, Scale, scale_for, significant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 _WIDTH = 340
 _INCH = 72.0
 _LEFT, _RIGHT = 6, 12
-_BAND, _LABEL = 30, 15
+_BAND, _LABEL = 26, 20
 #: Line styles beside colours, so that arms can be told apart without colours.
 DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (7, 2, 1.5, 2)))
 #: Tails of the latency chart: the axis is -log10(1 - q).
-_TAILS = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
+_TAILS = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 _LONGEST = 44
 
@@ -71,15 +71,11 @@ def sample_chart(figure: Figure, arm_names: Sequence[str], chart: str, title: st
         for row, arm in enumerate(figure.arms):
             colour = arm_colour(arm.arm, arm_names)
             top = row * (_BAND + _LABEL) + _LABEL
-            summary = f"median {scale.text(arm.summary.median)}" if arm.summary else f"no value: {arm.reason}"
-            axes.text(
-                0,
-                top - 4,
-                _words(f"{_short(arm.arm, 24)}  {_short(summary, 34)}"),
-                color=INK,
-                fontsize=11,
-                va="baseline",
-            )
+            summary = f"median {scale.text(arm.summary.median)}" if arm.summary else f"{DASH} {arm.reason}"
+            left, right = axes.get_xlim()
+            name = _words(_short(arm.arm, 26))
+            axes.text(left, top - 4, name, color=INK, fontsize=11, va="baseline")
+            axes.text(right, top - 4, _words(_short(summary, 30)), color=MUTED, fontsize=11, va="baseline", ha="right")
             if arm.summary is not None:
                 median = arm.summary.median / scale.factor
                 axes.barh(top + _BAND / 2, median, _BAND, color=colour, alpha=0.22, linewidth=0)

@@ -7,13 +7,14 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from labctl.parsers.base import UNIT_OF, Metric
 from labctl.plan.models import Cell, Plan
-from labctl.report.figures import ADDITIVE, KINDS, LARGE_BLOCK, RUN_PHASES, Kind
+from labctl.report.figures import ADDITIVE, KINDS, LARGE_BLOCK, LOAD_OPERATIONS, RUN_PHASES, Kind, kind_of
 from labctl.report.model import (
     ArmFigure,
     CellRow,
@@ -64,16 +65,19 @@ def build_workloads(
     by_workload: dict[str, dict[str, list[Cell]]] = defaultdict(lambda: defaultdict(list))
     for cell in sorted(plan.cells, key=lambda cell: (cell.workload, _natural(cell.point))):
         by_workload[cell.workload][cell.point].append(cell)
-    order = dict.fromkeys(cell.workload for cell in sorted(plan.cells, key=lambda cell: cell.id))
+    # The study's figures come in the order of its questions; cells are shuffled and say nothing about order.
+    order = dict.fromkeys(figure.get("workload", "") for figure in plan.figures)
+    order.update(dict.fromkeys(sorted(by_workload)))
     arm_names = tuple(dict.fromkeys(arm.name for arm in plan.arms))
     workloads = []
-    for name in order:
+    for name in (name for name in order if name in by_workload):
+        wanted = [figure for figure in plan.figures if figure.get("workload") == name]
         points = tuple(
-            _point(name, point, group, _Context(plan.baseline, arm_names, rows, readings, panels))
+            _point(name, point, group, _Context(plan.baseline, arm_names, rows, readings, panels, wanted))
             for point, group in by_workload[name].items()
         )
         tool = next(cell.tool for cell in plan.cells if cell.workload == name)
-        workloads.append(Workload(name, tool, versions.get(name, ()), points, _overview(points)))
+        workloads.append(Workload(name, tool, versions.get(name, ()), points, _overview(points, wanted)))
     return tuple(workloads)
 
 
@@ -136,13 +140,14 @@ class _Context:
     rows: Mapping[str, CellRow]
     readings: Mapping[str, Mapping[_Key, _Reading]]
     panels: Panels
+    wanted: Sequence[Mapping[str, str]]
+    """The study's figures of this workload."""
 
 
 def _readings(frame: pd.DataFrame) -> dict[str, dict[_Key, _Reading]]:
     """Cell → figure → one reading; parts of one load (jobs, instances) are added where that is sound."""
     parts: dict[tuple[str, _Key], list[Any]] = defaultdict(list)
-    wanted = frame[frame["metric"].isin({kind.metric for kind in KINDS})]
-    for row in wanted.itertuples(index=False):
+    for row in frame.itertuples(index=False):
         key = (str(row.metric), str(row.statistic), str(row.operation), str(row.component), str(row.phase))
         parts[str(row.cell), key].append(row)
     readings: dict[str, dict[_Key, _Reading]] = defaultdict(dict)
@@ -161,7 +166,9 @@ def _combine(key: _Key, rows: list[Any]) -> _Reading:
         return _Reading(value, str(first.status), str(first.raw_file), note)
     one_load = len({row.run_index for row in rows}) == 1
     usable = all(str(row.status) == "ok" and not pd.isna(row.value) for row in rows)
-    if key[0] in ADDITIVE and one_load and usable:
+    # Parts of one load run side by side, so rates add up; steps of a load phase follow each other, so times do.
+    adds_up = (key[0] in ADDITIVE and one_load) or (key[0] == "runtime" and key[4] == "load")
+    if adds_up and usable:
         return _Reading(sum(float(row.value) for row in rows), "ok", str(first.raw_file))
     return _Reading(None, "missing", str(first.raw_file), f"{len(rows)} values that cannot be combined soundly")
 
@@ -202,7 +209,7 @@ def _host(workload: str, point: str, host: str, cells: list[Cell], context: _Con
     large = any(_block_size(cell.parameters) >= LARGE_BLOCK for cell in cells)
     figures = tuple(
         _figure(kind, key, by_arm, context, plotted=_plotted(kind, available, large=large))
-        for kind, key in _select(available)
+        for kind, key in _select(available, context.wanted)
     )
     series, distributions = context.panels.get((workload, point, host), ((), ()))
     done = {arm: sum(context.rows[cell.id].status == "done" for cell in group) for arm, group in by_arm.items()}
@@ -210,32 +217,31 @@ def _host(workload: str, point: str, host: str, cells: list[Cell], context: _Con
     return HostResults(host, arms, done, planned, figures, series, distributions)
 
 
-def _select(available: Iterable[_Key]) -> list[tuple[Kind, _Key]]:
-    """The figures to show: operations one after another, in each the kinds in their order."""
+def _select(available: Iterable[_Key], wanted: Iterable[Mapping[str, str]]) -> list[tuple[Kind, _Key]]:
+    """The figures to show: operations one after another, in each the kinds in their order; the load phase last."""
     keys = list(available)
+    kinds = dict.fromkeys((*KINDS, *(kind_of(dict(figure)) for figure in wanted)))
     operations = sorted({key[2] for key in keys}, key=lambda name: (_OPERATIONS.get(name, 2), name))
     chosen = []
     for operation in operations:
-        for kind in KINDS:
-            candidates = [
-                key
-                for key in keys
-                if key[0] == kind.metric
-                and key[1] in kind.statistics
-                and key[2] == operation
-                and (key[4] == "load" if kind.load_phase else key[4] in RUN_PHASES)
-                and key[3] in kind.components
-            ]
-            if candidates:
-                best = min(
-                    candidates,
-                    key=lambda key, kind=kind: (  # type: ignore[misc]
-                        kind.statistics.index(key[1]),
-                        kind.components.index(key[3]),
-                    ),
-                )
-                chosen.append((kind, best))
+        for kind in kinds:
+            candidates = [key for key in keys if key[2] == operation and key[4] in RUN_PHASES and _fits(kind, key)]
+            if candidates and not kind.load_phase:
+                chosen.append((kind, min(candidates, key=partial(_preference, kind))))
+    for kind in kinds:
+        loads = [key for key in keys if key[2] in LOAD_OPERATIONS and key[4] == "load" and _fits(kind, key)]
+        if loads and kind.load_phase:
+            chosen.append((kind, min(loads, key=partial(_preference, kind))))
     return chosen
+
+
+def _fits(kind: Kind, key: _Key) -> bool:
+    return key[0] == kind.metric and key[1] in kind.statistics and key[3] in kind.components
+
+
+def _preference(kind: Kind, key: _Key) -> tuple[int, int, int]:
+    operation = LOAD_OPERATIONS.index(key[2]) if kind.load_phase else 0
+    return operation, kind.statistics.index(key[1]), kind.components.index(key[3])
 
 
 def _plotted(kind: Kind, available: Iterable[_Key], *, large: bool) -> bool:
@@ -308,14 +314,21 @@ _NOT_DONE = {
 }
 
 
-def _overview(points: Iterable[Point]) -> tuple[OverviewRow, ...]:
+def _overview(points: Iterable[Point], wanted: Sequence[Mapping[str, str]]) -> tuple[OverviewRow, ...]:
+    """What the study asks for; where it asks for nothing, one rate of each operation."""
     rows = []
     for point in points:
         for host in point.hosts:
-            plotted = [figure for figure in host.figures if figure.plotted and figure.higher_is_better]
-            operations: set[str] = set()
-            for figure in plotted or host.figures[:1]:
-                if figure.operation not in operations:
-                    operations.add(figure.operation)
-                    rows.append(OverviewRow(point.name, host.host, figure))
+            asked = [figure for figure in host.figures if any(_asked(figure, item) for item in wanted)]
+            rates = [figure for figure in host.figures if figure.plotted and figure.higher_is_better]
+            rows += [OverviewRow(point.name, host.host, figure) for figure in asked or rates or host.figures[:1]]
     return tuple(rows)
+
+
+def _asked(figure: Figure, item: Mapping[str, str]) -> bool:
+    return (
+        figure.metric == item.get("metric")
+        and figure.statistic == item.get("statistic", "mean")
+        and item.get("operation", "") in {"", figure.operation}
+        and figure.phase in RUN_PHASES
+    )

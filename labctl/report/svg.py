@@ -34,7 +34,7 @@ PALETTE: dict[str, str] = {
 _NUMBER = re.compile(r"-?\d+\.\d+")
 _COLOUR = re.compile(r"#0[ab]00[0-9a-f]{2}")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
-_DROPPED_STYLES = ("stroke-linejoin", "font", "-webkit", "text-align")
+_DROPPED_STYLES = ("stroke-linejoin", "font:", "font-family", "-webkit", "text-align")
 
 
 def clean_svg(source: str, *, chart: str, title: str, description: str, hover: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from labctl.report.model import ArmFigure, FindingRow, Report, Sample
-from labctl.report.units import DASH, Scale, percent
+from labctl.report.units import DASH, Scale, percent, significant
 
 #: Headline warnings at most; all others are in their section.
 _HEADLINE = 8
@@ -88,7 +88,7 @@ def deviation(arm: ArmFigure, scale: Scale) -> str:
     described = arm.summary
     if described is None or described.stddev is None:
         return ""
-    return f"s {scale.number(described.stddev)}, CV {percent(described.cv)}"
+    return f"s {significant(described.stddev / scale.factor, 2)}, CV {percent(described.cv)}"
 
 
 def sample_text(sample: Sample, scale: Scale) -> str:
@@ -106,15 +106,15 @@ def interleaving(report: Report) -> str:
             runs[-1] = (arm, runs[-1][1] + 1)
         else:
             runs.append((arm, 1))
-    more = ", …" if len(report.cells) > len(report.order) else ""
+    more = " and so on" if len(report.cells) > len(report.order) else ""
     return ", ".join(arm if number == 1 else f"{arm} ({number} cells)" for arm, number in runs) + more
 
 
 def order_sentence(report: Report) -> str:
     """In which order the cells ran."""
     return (
-        f"{_many(len(report.cells), 'cell')}, {_many(report.repeats, 'repeat')} in {_many(report.blocks, 'block')}; the "
-        f"order inside a block was shuffled with seed {report.seed}. It began with the arms {interleaving(report)}."
+        f"{_many(len(report.cells), 'cell')}, {_many(report.repeats, 'repeat')} in {_many(report.blocks, 'block')}; "
+        f"the order inside a block was shuffled with seed {report.seed}. It began with the arms {interleaving(report)}."
     )
 
 
