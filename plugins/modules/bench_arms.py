@@ -253,7 +253,6 @@ class Arms:
         own.check_path(path, self.owner)
         own.check_path(image, self.owner)
         marker = self.check_image({**arm, "size_bytes": None, "filesystem": None}) if image_known(image) else None
-        devices = self.devices(image) if marker is not None else []
         mounted = self.mounted_device(path, image)
         if marker is None and mounted is None and own.read_marker(path) is None:
             return
@@ -262,7 +261,8 @@ class Arms:
             return
         if mounted is not None:
             self.run(["umount", path])
-        for device in devices:
+        # Asked for only now: a device that was detached while mounted frees itself with the umount.
+        for device in self.devices(image) if marker is not None else []:
             self.run(["losetup", "--detach", device])
         for name in (image, image + own.MARKER):
             if os.path.lexists(name):
