@@ -18,7 +18,7 @@ from tests.real.step_runner import database_user, give, program, run_steps
 
 @pytest.fixture
 def place():
-    """A short directory on a disk that the database user may pass: socket paths are limited, tmpfs may lack O_DIRECT."""
+    """A short directory on a disk, open to the database user: socket paths are limited, tmpfs may lack O_DIRECT."""
     with tempfile.TemporaryDirectory(prefix="labctl-w-", dir="/var/tmp") as name:
         root = Path(name)
         root.chmod(0o711)
@@ -109,7 +109,9 @@ def test_sysbench_fileio_cleans_up_after_a_failure(place):
     steps = SYSBENCH_FILEIO.render(
         SysbenchFileioParameters(num=2, total_size=4 << 20, block_size=16384, time=1.0), site(place)
     )
-    broken = [s.model_copy(update={"argv": (*s.argv[:-1], "--threads=0", "run")}) if s.phase == "run" else s for s in steps]
+    broken = [
+        s.model_copy(update={"argv": (*s.argv[:-1], "--threads=0", "run")}) if s.phase == "run" else s for s in steps
+    ]
     with pytest.raises(AssertionError, match="fileio-run ended with"):
         run_steps(broken, bundle(place, "a"))
     assert list((place / "data").iterdir()) == []
@@ -145,7 +147,10 @@ def cluster(place):
 @pytest.mark.needs("postgresql")
 def test_pgbench_runs_twice_and_leaves_no_server(place, cluster):
     params = PgbenchParameters(
-        scale=1, clients=2, time=2.0, settings={"shared_buffers": "16MB", "max_wal_size": "64MB", "min_wal_size": "32MB"}
+        scale=1,
+        clients=2,
+        time=2.0,
+        settings={"shared_buffers": "16MB", "max_wal_size": "64MB", "min_wal_size": "32MB"},
     )
     steps = PGBENCH.render(params, site(place))
     for name in ("a", "b"):
@@ -162,7 +167,9 @@ def test_pgbench_runs_twice_and_leaves_no_server(place, cluster):
 @pytest.mark.real(what="postgresql", where="localhost")
 @pytest.mark.needs("postgresql")
 def test_pgbench_copes_with_a_server_that_a_dead_agent_left(place, cluster):
-    steps = PGBENCH.render(PgbenchParameters(scale=1, clients=1, time=1.0, settings={"shared_buffers": "16MB"}), site(place))
+    steps = PGBENCH.render(
+        PgbenchParameters(scale=1, clients=1, time=1.0, settings={"shared_buffers": "16MB"}), site(place)
+    )
     start = [step for step in steps if step.name in {"pg-start", "pg-create"}]
     run_steps(start, bundle(place, "left"))
     assert (cluster / "postmaster.pid").exists()
@@ -174,7 +181,9 @@ def test_pgbench_copes_with_a_server_that_a_dead_agent_left(place, cluster):
 @pytest.mark.real(what="postgresql", where="localhost")
 @pytest.mark.needs("postgresql")
 def test_pgbench_stops_the_server_after_a_failed_run(place, cluster):
-    steps = PGBENCH.render(PgbenchParameters(scale=1, clients=1, time=1.0, settings={"shared_buffers": "16MB"}), site(place))
+    steps = PGBENCH.render(
+        PgbenchParameters(scale=1, clients=1, time=1.0, settings={"shared_buffers": "16MB"}), site(place)
+    )
     broken = [s.model_copy(update={"argv": (*s.argv[:-1], "nosuch")}) if s.name == "pgbench-run" else s for s in steps]
     with pytest.raises(AssertionError, match="nosuch"):
         run_steps(broken, bundle(place, "a"))
