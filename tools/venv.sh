@@ -68,5 +68,11 @@ else
     $pip install --no-deps --no-build-isolation -e .
 fi
 
+# Ansible finds collections on sys.path, but only below ansible_collections/: with this link `ansible-playbook` knows
+# labctl.lab.* of this very checkout, as it does after `pip install labctl`.
+collections=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ansible_collections
+mkdir -p "$collections/labctl"
+ln -sfn "$PWD" "$collections/labctl/lab"
+
 inputs "$lock" >"$venv/.ready-$set_name"
 echo "Ready after $(($(date +%s) - started)) s."
