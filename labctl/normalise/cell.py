@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from labctl.normalise.bundles import Bundle
-from labctl.normalise.chunks import Chunks, add_findings, add_measurements, add_result, add_series, printable
+from labctl.normalise.chunks import Chunks, add_findings, add_measurements, add_result, add_series
 from labctl.normalise.files import parse_output
 from labctl.normalise.samples import read_samples, sample_series
 from labctl.normalise.tables import Chunk, add
 from labctl.parsers.base import Finding, Measurement, Metric, Severity, Status
 from labctl.parsers.fio_log import log_kind
+from labctl.parsers.pgbench import PROGRESS_ONLY
 from labctl.plan.models import Cell
 from labctl.record.bundle import StepResult
 
@@ -85,7 +86,7 @@ class CellReader:
             yield _Step(result.name, result.phase, directory, (), result)
 
     def _relative(self, *parts: str) -> str:
-        return printable(self._bundle.path.joinpath(*parts).relative_to(self._root).as_posix())
+        return self._bundle.path.joinpath(*parts).relative_to(self._root).as_posix()
 
     def _fingerprint(self) -> None:
         fields = list(flatten(self._bundle.fingerprint))
@@ -166,6 +167,8 @@ class CellReader:
             self._unknown(step, name, data, where)
             return
         result, parser = known
+        # The standard output is read too, so that the progress stands alone on this stream is as it should be.
+        result.findings = [f for f in result.findings if f.rule != PROGRESS_ONLY or "stdout" not in step.outputs]
         self._tool_version = result.tool_version or self._tool_version
         if step.phase in _MEASURED_PHASES:
             self._measured += len(result.measurements)
@@ -202,7 +205,7 @@ def flatten(document: object, path: str = "") -> Iterator[tuple[str, str | None]
         for index, value in enumerate(document):
             yield from flatten(value, f"{path}.{index}")
     elif path:
-        yield printable(path), None if document is None else printable(json.dumps(document, ensure_ascii=False))
+        yield path, None if document is None else json.dumps(document, ensure_ascii=False)
 
 
 def _spec_steps(spec: Mapping[str, Any]) -> Iterator[tuple[str, str, tuple[str, ...]]]:

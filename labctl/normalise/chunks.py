@@ -42,10 +42,10 @@ def add_result(
 
 def add_findings(chunks: Chunks, findings: Sequence[Finding], constants: Context) -> None:
     """Add findings; ``constants`` may have ``raw_file``."""
-    columns = {
+    columns: dict[str, Sequence[Any]] = {
         "rule": [f.rule for f in findings],
-        "severity": [str(f.severity) for f in findings],
-        "message": [printable(f.message) for f in findings],
+        "severity": [f.severity for f in findings],
+        "message": [f.message for f in findings],
         "evidence": [json.dumps(f.evidence, sort_keys=True) for f in findings],
     }
     add(chunks, "findings", [Chunk(len(findings), constants, columns)])
@@ -66,11 +66,6 @@ def capped(row_status: Status, best: Status) -> Status:
     return best if row_status is Status.OK else row_status
 
 
-def printable(text: str) -> str:
-    """Text that UTF-8 can hold: lone surrogates of broken JSON escapes are replaced."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def _measurements(rows: Sequence[Measurement], constants: Context, status: Status) -> Chunk:
     metrics, statistics, values, operations, components, jobs, runs, statuses = _transposed(rows, 8)
     return Chunk(
@@ -78,14 +73,14 @@ def _measurements(rows: Sequence[Measurement], constants: Context, status: Statu
         constants,
         {
             "run_index": runs,
-            "job": [printable(job) for job in jobs],
+            "job": jobs,
             "operation": operations,
-            "metric": [metric.value for metric in metrics],
-            "component": [printable(component) for component in components],
+            "metric": metrics,
+            "component": components,
             "statistic": statistics,
             "value": [finite(value) for value in values],
-            "unit": [UNIT_OF[metric].value for metric in metrics],
-            "status": [capped(s, status).value for s in statuses],
+            "unit": [UNIT_OF[metric] for metric in metrics],
+            "status": statuses if status is Status.OK else [capped(s, status) for s in statuses],
         },
     )
 
@@ -98,11 +93,11 @@ def _series(points: Sequence[SeriesPoint], constants: Context) -> Chunk:
         {
             "t": times,
             "operation": operations,
-            "metric": [metric.value for metric in metrics],
+            "metric": metrics,
             "component": components,
             "statistic": statistics,
             "value": [finite(value) for value in values],
-            "unit": [UNIT_OF[metric].value for metric in metrics],
+            "unit": [UNIT_OF[metric] for metric in metrics],
         },
     )
 
@@ -110,9 +105,9 @@ def _series(points: Sequence[SeriesPoint], constants: Context) -> Chunk:
 def _histogram(histogram: Histogram, constants: Context) -> Chunk:
     same = {
         **constants,
-        "job": printable(histogram.job),
+        "job": histogram.job,
         "operation": histogram.operation,
-        "metric": histogram.metric.value,
+        "metric": histogram.metric,
         "component": histogram.component,
     }
     return Chunk(len(histogram.bins), same, {"bin": histogram.bins, "count": histogram.counts})

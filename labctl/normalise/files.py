@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labctl.errors import ExitCode, LabctlError, Where
-from labctl.normalise.chunks import finite, printable
+from labctl.normalise.chunks import finite
+from labctl.normalise.tables import printable
 from labctl.parsers.base import Finding, ParseResult, Severity, Status
 from labctl.parsers.fio_log import log_kind, parse_log
 from labctl.parsers.registry import detect

@@ -70,10 +70,7 @@ def _column(field: pa.Field[Any], chunks: Sequence[Chunk], counts: np.ndarray[An
     dictionary = pa.types.is_dictionary(field.type)
     if not any(field.name in chunk.columns for chunk in chunks):
         constants = [chunk.constants.get(field.name) for chunk in chunks]
-        if dictionary:
-            indices, words = _encode(constants)
-            return _dictionary(np.repeat(indices, counts), words)
-        once: pa.Array[Any] = pa.array(constants, type=field.type)
+        once = _strings(constants).dictionary_encode() if dictionary else pa.array(constants, type=field.type)
         repeated: pa.Array[Any] = once.take(np.repeat(np.arange(len(chunks), dtype=np.int64), counts))
         return repeated
     values: list[Any] = []
@@ -81,27 +78,24 @@ def _column(field: pa.Field[Any], chunks: Sequence[Chunk], counts: np.ndarray[An
         column = chunk.columns.get(field.name)
         values.extend(column if column is not None else [chunk.constants.get(field.name)] * chunk.rows)
     if dictionary:
-        indices, words = _encode(values)
-        return _dictionary(indices, words)
+        return _strings(values).dictionary_encode()
+    if field.type == pa.string():
+        return _strings(values)
     array: pa.Array[Any] = pa.array(values, type=field.type)
     return array
 
 
-def _encode(values: Sequence[str | None]) -> tuple[np.ndarray[Any, Any], list[str]]:
-    """Dictionary indices in the order of first appearance; null is -1."""
-    codes: dict[str, int] = {}
-    indices = np.fromiter(
-        (-1 if value is None else codes.setdefault(value, len(codes)) for value in values),
-        dtype=np.int32,
-        count=len(values),
-    )
-    return indices, list(codes)
+def _strings(values: Sequence[str | None]) -> pa.Array[Any]:
+    try:
+        return pa.array(values, type=pa.string())
+    except UnicodeEncodeError:
+        # Broken escapes in a tool's JSON, and file names that are not UTF-8.
+        return pa.array([None if v is None else printable(v) for v in values], type=pa.string())
 
 
-def _dictionary(indices: np.ndarray[Any, Any], words: list[str]) -> pa.Array[Any]:
-    return pa.DictionaryArray.from_arrays(
-        pa.array(indices, type=pa.int32(), mask=indices < 0), pa.array(words, type=pa.string())
-    )
+def printable(text: str) -> str:
+    """Text that UTF-8 can hold: lone surrogates are replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def write_tables(tables: Mapping[str, pa.Table], directory: Path) -> list[Path]:

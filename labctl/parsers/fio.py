@@ -17,6 +17,7 @@ The field names decide, not the version: pre-releases mixed both.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from labctl.parsers.base import Finding, Histogram, Measurement, Metric, ParseResult, Severity, Status
@@ -31,6 +32,7 @@ NAME = "fio"
 VERSION = 1
 
 _KIB = 1024
+_INFINITY = float("inf")
 #: Operation, component, job, run index: what follows the value in a measurement.
 _Place = tuple[str, str, str, int]
 
@@ -235,24 +237,17 @@ def _read_latency(
 
 def _read_bins(bins: dict[str, Any], per_second: float, place: _Place, result: ParseResult) -> None:
     """JSON+ of fio 3.x: latency in ns → count. fio 2.x has indices of its internal table instead: not read."""
-    if any(not key.isdigit() for key in bins):
+    try:
+        values = [int(key) for key in bins]
+        counts = tuple(int(count) for count in bins.values())
+    except (ValueError, TypeError, OverflowError):
         if not any(f.rule == "fio.old-histogram" for f in result.findings):
             message = "The histograms of fio 2.x hold internal indices and were not read."
             result.findings.append(Finding("fio.old-histogram", Severity.NOTE, message, {}))
         return
-    pairs = sorted((int(key), count) for key, count in bins.items() if isinstance(count, int) and count > 0)
     operation, component, job, run_index = place
-    result.histograms.append(
-        Histogram(
-            Metric.LATENCY,
-            operation,
-            component,
-            job,
-            run_index,
-            tuple(value / per_second for value, _ in pairs),
-            tuple(count for _, count in pairs),
-        )
-    )
+    seconds = tuple(value / per_second for value in values)
+    result.histograms.append(Histogram(Metric.LATENCY, operation, component, job, run_index, seconds, counts))
 
 
 def _read_errors(row: dict[str, Any], job: str, run_index: int, rows: list[Measurement], result: ParseResult) -> None:
@@ -315,6 +310,7 @@ def _row(metric: Metric, statistic: str, value: float | None, place: _Place) -> 
     return Measurement(metric, statistic, value, *place, status)
 
 
+@lru_cache(maxsize=1024)
 def _percentile(name: str) -> str:
     """``99.990000`` → ``p99.99``; 2.x fills its list with ``0.00``, which is no percentile: empty."""
     try:
@@ -336,7 +332,7 @@ def _positive(section: dict[str, Any], key: str) -> bool:
 
 def _number(section: dict[str, Any], key: str) -> float | None:
     value = section.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    # json reads NaN and Infinity, which are no values.
-    return float(value) if abs(value) < float("inf") else None
+    # The exact type, because this runs for every value; json reads NaN and Infinity, which are no values.
+    if type(value) is float or type(value) is int:
+        return float(value) if -_INFINITY < value < _INFINITY else None
+    return None

@@ -20,7 +20,7 @@ _FIO_KEY = '"fio version"'
 _JSON_LINE = re.compile(r'^\s*(?:["{}\[\]]|$)')
 _NOT_A_NUMBER = re.compile(r"(:\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}\n])", re.IGNORECASE)
 _JOBS = re.compile(r'"(?:jobs|client_stats)"\s*:\s*\[')
-_OPTIONS = re.compile(r'"(?:global|job) options"\s*:\s*\{([^{}]*)\}')
+_OPTIONS = re.compile(r' options"\s*:\s*\{([^{}]*)\}')
 _KEY = re.compile(r'^\s*"((?:[^"\\]|\\.)*)"\s*:', re.MULTILINE)
 _HEAD_VALUE = re.compile(r'^\s*"(fio version|timestamp_ms|timestamp)"\s*:\s*("?)([^",\n]+)\2,\s*$', re.MULTILINE)
 

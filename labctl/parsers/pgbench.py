@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 NAME = "pgbench"
 VERSION = 1
 
+#: Rule of the note on a standard error that was read without its standard output.
+PROGRESS_ONLY = "pgbench.progress-only"
+
 _SNIFF = re.compile(
     rb"^[^\w\n]*pgbench \(\d|^\s*transaction type: |^progress: \d+\.\d s, |^pgbench: |"
     rb"^done in \d+\.\d+ s \(.*\)\.|^\s*tps = \d",
@@ -100,11 +103,23 @@ def parse(data: bytes) -> ParseResult:
     run_index = 0
     for block in _blocks(lines):
         run_index += _Run(block, run_index, result).read()
+    if not result.measurements and not complaints:
+        _nothing(result)
     if complaints:
         result.measurements = [
             r._replace(status=Status.PARTIAL) if r.status is Status.OK else r for r in result.measurements
         ]
     return result
+
+
+def _nothing(result: ParseResult) -> None:
+    """Standard error alone has only the progress; anything else without a result is a fault."""
+    if result.series:
+        message = "There are only progress lines; the result is on pgbench's standard output."
+        result.findings.append(Finding(PROGRESS_ONLY, Severity.NOTE, message, {}))
+    else:
+        message = "There is no result of pgbench in the output."
+        result.findings.append(Finding("pgbench.no-result", Severity.ERROR, message, {}))
 
 
 def _blocks(lines: list[str]) -> list[list[str]]:

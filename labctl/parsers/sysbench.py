@@ -185,7 +185,7 @@ class _Run:
             (_FAIRNESS, self._fairness),
         )
         bins: dict[float, int] = {}
-        finished = False
+        latencies = fairness = False
         for line in self.lines:
             if match := _BIN.match(line):
                 value = float(match.group(1)) / 1000
@@ -194,15 +194,17 @@ class _Run:
             for pattern, reader in readers:
                 if match := pattern.match(line):
                     reader(match)
-                    # The sum ends the latencies, which come last but for the fairness that 1.1 leaves out of fileio.
-                    finished = finished or (pattern is _LATENCY and match.group(1) == "sum")
+                    latencies = latencies or (pattern is _LATENCY and match.group(1) == "sum")
+                    fairness = fairness or (pattern is _FAIRNESS and match.group(1) == "execution time")
                     break
         if bins:
             self.result.histograms.append(
                 Histogram(Metric.LATENCY, "", "total", "", self.run_index, tuple(bins), tuple(bins.values()))
             )
         self._check_arithmetic()
-        return finished
+        # fileio of 1.1 ends with the latencies and tells no time; all else ends with the fairness of the threads.
+        timed = any(r.metric is Metric.RUNTIME for r in self.rows)
+        return latencies and (fairness or not timed)
 
     def _add(
         self,
