@@ -228,11 +228,14 @@ def _findings(report: Report, to_record: str) -> Iterator[str]:
 
 def _data(report: Report, to_record: str) -> Iterator[str]:
     yield "## Raw data"
-    yield (
-        f"Record {code(report.record)}: raw output in [raw/]({to_record}/raw), "
-        f"tables in [tables/]({to_record}/tables), plan in [plan.json]({to_record}/plan.json), history in [ledger.jsonl]({to_record}/ledger.jsonl). "
-        f"{escape(words.manifest_sentence(report))}"
+    links = (
+        ("raw output in", "raw"),
+        ("tables in", "tables"),
+        ("plan in", "plan.json"),
+        ("history in", "ledger.jsonl"),
     )
+    places = ", ".join(f"{what} [{name}]({to_record}/{name})" for what, name in links)
+    yield f"Record {code(report.record)}: {places}. {escape(words.manifest_sentence(report))}"
     yield "\n".join(f"- {escape(key)}: {escape(value)}" for key, value in report.identity) or "No identity."
     if report.problems:
         yield "What could not be read:"

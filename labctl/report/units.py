@@ -12,6 +12,8 @@ DASH = "\N{EN DASH}"
 
 _KIB = 1024.0
 _PLAIN_UNTIL = 1e5
+#: Powers of ten between which no exponent is needed.
+_SMALLEST, _LARGEST = -6, 12
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "bytes/s": ((1.0, "B/s"), (_KIB, "KiB/s"), (_KIB**2, "MiB/s"), (_KIB**3, "GiB/s")),
     "bytes": ((1.0, "B"), (_KIB, "KiB"), (_KIB**2, "MiB"), (_KIB**3, "GiB"), (_KIB**4, "TiB")),
@@ -70,7 +72,7 @@ def significant(value: float, digits: int = 4) -> str:
     if not math.isfinite(value):
         return DASH
     magnitude = math.floor(math.log10(abs(value)))
-    if not -digits <= magnitude <= 3 * digits:
+    if not _SMALLEST <= magnitude <= _LARGEST:
         return f"{value:.{digits - 1}e}"
     rounded = round(value, digits - 1 - magnitude)
     return f"{rounded:,.{max(0, digits - 1 - math.floor(math.log10(abs(rounded))))}f}"
