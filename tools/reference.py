@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import typer.main
 from ruamel.yaml import YAML
 
@@ -84,7 +85,7 @@ def cli_reference() -> str:
     root = typer.main.get_command(app)
     parts = ["# The command line\n", GENERATED, "\nExit codes: [exit-codes.md](exit-codes.md).\n"]
     for path, command in _commands(root, "labctl"):
-        parts += [f"\n## {path}\n", (command.help or "").strip() + "\n"]
+        parts += [f"## {path}\n", (command.help or "").strip() + "\n"]
         if rows := _options(command):
             parts.append(table(["Argument or option", "Meaning", "Default"], rows))
     return "\n".join(parts)
@@ -99,9 +100,14 @@ def exit_code_reference() -> str:
 
 
 def measurement_reference() -> str:
-    """The columns of the tidy table, with their Arrow types."""
-    rows = [[f"`{field.name}`", str(field.type), "yes" if field.nullable else "no"] for field in MEASUREMENTS]
-    return f"# Columns of the measurement table\n\n{GENERATED}\n\n" + table(["Column", "Type", "May be null"], rows)
+    """The columns of the tidy table, with their types as a reader of Parquet sees them."""
+    rows = [[f"`{field.name}`", _type_name(field.type)] for field in MEASUREMENTS]
+    text = "One row a value; every column may be null, and a missing value is null with a `status`, never 0."
+    return f"# Columns of the measurement table\n\n{GENERATED}\n\n{text}\n\n" + table(["Column", "Type"], rows)
+
+
+def _type_name(kind: pa.DataType) -> str:
+    return "text (dictionary)" if pa.types.is_dictionary(kind) else str(kind)
 
 
 def _specs(role: Path) -> dict[str, Any]:
@@ -116,7 +122,7 @@ def role_reference(repo: Path) -> str:
     """Every role of the collection with its public variables, from the argument specs."""
     parts = ["# Roles\n", GENERATED, "\nRoles of the collection `labctl.lab`. Each works without labctl.\n"]
     for role in sorted(path for path in (repo / "roles").glob("*") if path.is_dir()):
-        parts.append(f"\n## labctl.lab.{role.name}\n")
+        parts.append(f"## labctl.lab.{role.name}\n")
         for entry, spec in _specs(role).items():
             description = spec.get("short_description", "")
             parts.append(f"Entry point `{entry}`: {description}\n")
