@@ -79,7 +79,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         cleanup = None
         if data is not None and not getattr(self._connection, "has_pipelining", False):
             cleanup = self._make_tmp_path()
-            path = self._transfer_data(self._connection._shell.join_path(cleanup, "stdin"), data)
+            path = self._transfer_data(f"{cleanup.rstrip('/')}/stdin", data)
             self._fixup_perms2((cleanup, path), execute=False)
             script, data = f"{{ {script}; }} < {path}", None
         try:

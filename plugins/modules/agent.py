@@ -1,4 +1,5 @@
 #!/usr/bin/python
+
 # Copyright: the labctl authors. Apache-2.0.
 """Documentation of the action plugin ``labctl.lab.agent``, which does all the work on the controller."""
 

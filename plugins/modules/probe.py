@@ -1,4 +1,5 @@
 #!/usr/bin/python
+
 # Copyright: the labctl authors. Apache-2.0.
 """Read what a host really is."""
 
@@ -59,7 +60,8 @@ facts:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.labctl.lab.plugins.module_utils.cell_agent import facts
 
-_TOOLS = "fio sysbench pgbench postgres initdb pg_ctl psql iperf3 mkfs.xfs mkfs.ext4 losetup".split()
+_POSTGRESQL = ["pgbench", "postgres", "initdb", "pg_ctl", "psql"]
+_TOOLS = ["fio", "sysbench", *_POSTGRESQL, "iperf3", "mkfs.xfs", "mkfs.ext4", "losetup"]
 
 
 def main() -> None:

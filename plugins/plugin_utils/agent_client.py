@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
 from ansible.errors import AnsibleActionFail
-
-from . import agent_package as package
+from ansible_collections.labctl.lab.plugins.plugin_utils import agent_package as package
 
 EXIT_BUSY = 75
 _STALE, _NO_PYTHON, _NO_RUN = 81, 82, 83
@@ -81,7 +80,8 @@ class Client:
         value = last_object(answer.out)
         if answer.rc not in (0, EXIT_BUSY) or value is None:
             words = answer.err.strip() or answer.out.strip() or f"exit code {answer.rc}"
-            raise AnsibleActionFail(f"agent {command.split()[0]}: {words[-2000:]}")
+            name = command.partition(" ")[0]
+            raise AnsibleActionFail(f"agent {name}: {words[-2000:]}")
         return answer.rc, value
 
     def poll(self, pid: int) -> tuple[dict[str, Any] | None, bool, str]:

@@ -46,7 +46,7 @@ def member_parts(name: str, wanted: set[str]) -> tuple[str, PurePosixPath]:
     """
     parts = name.split("/")
     bundle = "/".join(parts[:2])
-    if len(parts) < 3 or bundle not in wanted or any(part in {"", ".", ".."} or "\0" in part for part in parts):
+    if not parts[2:] or bundle not in wanted or any(part in {"", ".", ".."} or "\0" in part for part in parts):
         raise InboxError(f"refused the name {name!r} in the archive of the target")
     return bundle, PurePosixPath(*parts[2:])
 

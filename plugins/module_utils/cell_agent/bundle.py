@@ -115,7 +115,7 @@ class Attempt:
         steps = []
         with contextlib.suppress(OSError, ValueError), open(self.file(_JOURNAL), encoding="utf-8") as stream:
             for line in stream:
-                steps.append(json.loads(line))
+                steps.append(json.loads(line))  # noqa: PERF401 - a cut last line must not cost the ones before it
         spec = files.read_json(self.file(SPEC)) or {}
         steps += [_cut(self.path, step, name) for name, step in _begun(self.path, spec, len(steps))]
         started = os.stat(self.path).st_mtime

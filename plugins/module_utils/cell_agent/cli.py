@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from . import control, export, facts, queue
 
@@ -52,27 +52,34 @@ def _read_batch(source: str | None) -> bytes | None:
         return stream.read()
 
 
+def _list(run: control.Run, options: argparse.Namespace) -> dict[str, Any]:
+    recovered = control.recover(run) if options.recover else []
+    return {"recovered": recovered, "attempts": export.finished(run.path), "status": run.status()}
+
+
+def _export(run: control.Run, options: argparse.Namespace) -> dict[str, Any] | None:
+    if options.limit is not None:
+        return export.piece(run.path, options.cell, options.offset, options.limit)
+    export.write_tar(run.path, options.cell, sys.stdout.buffer)
+    return None
+
+
+_COMMANDS: dict[str, Callable[[control.Run, argparse.Namespace], Any]] = {
+    "start": lambda run, options: control.start(run, _read_batch(options.batch)),
+    "run": lambda run, _: (control.serve(run), None),
+    "status": lambda run, _: (0, run.status()),
+    "stop": lambda run, options: (0, control.stop(run, options.grace)),
+    "remove": lambda run, options: (0, control.remove(run, options.grace)),
+    "list": lambda run, options: (0, _list(run, options)),
+    "export": lambda run, options: (0, _export(run, options)),
+}
+
+
 def _dispatch(options: argparse.Namespace) -> tuple[int, Any]:
     if options.command == "facts":
         return 0, facts.gather(options.path, options.tool)
-    run = control.Run(options.dir)
-    if options.command == "start":
-        return control.start(run, _read_batch(options.batch))
-    if options.command == "run":
-        return control.serve(run), None
-    if options.command == "status":
-        return 0, run.status()
-    if options.command == "stop":
-        return 0, control.stop(run, options.grace)
-    if options.command == "remove":
-        return 0, control.remove(run, options.grace)
-    if options.command == "list":
-        recovered = control.recover(run) if options.recover else []
-        return 0, {"recovered": recovered, "attempts": export.finished(run.path), "status": run.status()}
-    if options.limit is None:
-        export.write_tar(run.path, options.cell, sys.stdout.buffer)
-        return 0, None
-    return 0, export.piece(run.path, options.cell, options.offset, options.limit)
+    answer: tuple[int, Any] = _COMMANDS[options.command](control.Run(options.dir), options)
+    return answer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,5 +91,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return _EXIT_REFUSED
     if answer is not None:
-        print(json.dumps(answer, separators=(",", ":")))
+        sys.stdout.write(json.dumps(answer, separators=(",", ":")) + "\n")
     return code

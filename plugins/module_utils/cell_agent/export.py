@@ -6,7 +6,7 @@ import base64
 import gzip
 import os
 import tarfile
-from typing import Any, BinaryIO, Iterable
+from typing import Any, BinaryIO, Iterable, cast
 
 from . import bundle, files
 
@@ -68,7 +68,7 @@ def write_tar(run_dir: str, names: Iterable[str], out: BinaryIO | Window) -> Non
     Raises:
         ValueError: No such finished attempt.
     """
-    with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as archive:  # type: ignore[arg-type]
+    with tarfile.open(fileobj=cast("BinaryIO", out), mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for name in names:
             attempt = bundle.Attempt(run_dir, *parse_name(name))
             if attempt.result() is None:

@@ -190,7 +190,7 @@ def memory() -> dict[str, Any]:
 
 def cgroup_limit(membership: str, total: int, root: str = "/sys/fs/cgroup") -> int | None:
     """The lowest memory limit on the way up from this process's cgroup (v1 or v2), None if not below ``total``."""
-    limits = []
+    limits: list[int] = []
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
@@ -230,12 +230,12 @@ def load(interval_s: float) -> dict[str, Any]:
     time.sleep(interval_s)
     after, span = process_seconds(), time.monotonic() - begin
     observers = ancestors()
-    busy = [
+    busy: list[dict[str, Any]] = [
         {"pid": pid, "command": command, "cpu": round((seconds - before[pid][1]) / span, 2)}
         for pid, (command, seconds) in after.items()
         if pid in before and pid not in observers and (seconds - before[pid][1]) / span > _BUSY_CORES
     ]
-    busy.sort(key=lambda process: -float(process["cpu"]))
+    busy.sort(key=lambda process: -process["cpu"])
     values = [float(value) for value in averages] + [None] * (3 - len(averages))
     return {"load1": values[0], "load5": values[1], "load15": values[2], "busy": busy}
 

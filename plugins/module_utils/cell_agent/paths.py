@@ -28,11 +28,12 @@ def parse_mountinfo(text: str) -> list[Mount]:
     mounts = []
     for line in text.splitlines():
         left, found, right = line.partition(" - ")
-        fields, tail = left.split(" "), right.split(" ")
-        if found and len(fields) >= 6 and len(tail) >= 3:
-            options = dict.fromkeys(fields[5].split(",") + tail[2].split(","))
-            point, source = _unescape(fields[4]), _unescape(tail[1])
-            mounts.append(Mount(fields[2], point, tail[0], source, ",".join(options)))
+        if not found:
+            continue
+        _, _, number, _, point, options, *_ = left.split(" ")
+        fs_type, source, more, *_ = right.split(" ")
+        both = ",".join(dict.fromkeys(options.split(",") + more.split(",")))
+        mounts.append(Mount(number, _unescape(point), fs_type, _unescape(source), both))
     return mounts
 
 

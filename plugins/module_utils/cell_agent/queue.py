@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -23,20 +22,18 @@ class BatchError(Exception):
     """The batch file is not what docs/architecture.md describes."""
 
 
-def load_batch(run_dir: str) -> tuple[dict[str, Any], str]:
-    """The batch and the SHA-256 of its bytes.
+def parse_batch(raw: bytes, run_id: str) -> dict[str, Any]:
+    """The batch in a file's bytes.
 
     Raises:
-        BatchError: Not readable, of another schema, or with names that could leave the run's directory.
+        BatchError: Not JSON, of another schema or run, or with names that could leave the run's directory.
     """
     try:
-        with open(os.path.join(run_dir, "batch.json"), "rb") as stream:
-            raw = stream.read()
-        batch = json.loads(raw)
-        check_batch(batch, os.path.basename(run_dir))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        batch: dict[str, Any] = json.loads(raw)
+        check_batch(batch, run_id)
+    except (ValueError, KeyError, TypeError) as error:
         raise BatchError(f"batch.json: {type(error).__name__}: {error}") from error
-    return batch, hashlib.sha256(raw).hexdigest()
+    return batch
 
 
 def check_batch(batch: dict[str, Any], run_id: str) -> None:

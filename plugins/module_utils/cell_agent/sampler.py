@@ -14,6 +14,8 @@ from . import files
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SECTOR = 512
 """Unit of /proc/diskstats, whatever the device's own block size (Documentation/admin-guide/iostats.rst)."""
+_DISK_FIELDS, _NIC_FIELDS = 14, 9
+"""Fewest fields of a line that has what is read here (Linux 2.6 on)."""
 _NO_DISK = re.compile(r"(?:ram|zram|fd|sr)\d")
 
 
@@ -61,7 +63,7 @@ def disk_counters(diskstats: str, names: frozenset[str]) -> dict[str, dict[str, 
     disks = {}
     for line in diskstats.splitlines():
         field = line.split()
-        if len(field) >= 14 and field[2] in names and (field[3] != "0" or field[7] != "0"):
+        if len(field) >= _DISK_FIELDS and field[2] in names and (field[3] != "0" or field[7] != "0"):
             disks[field[2]] = {
                 "read_bytes": int(field[5]) * _SECTOR,
                 "write_bytes": int(field[9]) * _SECTOR,
@@ -78,7 +80,7 @@ def nic_counters(net_dev: str) -> dict[str, dict[str, int]]:
     for line in net_dev.splitlines()[2:]:
         name, _, rest = line.partition(":")
         field = rest.split()
-        if len(field) >= 9 and name.strip() != "lo":
+        if len(field) >= _NIC_FIELDS and name.strip() != "lo":
             nics[name.strip()] = {"rx_bytes": int(field[0]), "tx_bytes": int(field[8])}
     return nics
 

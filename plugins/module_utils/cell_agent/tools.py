@@ -11,10 +11,8 @@ from typing import Any, Iterable
 
 _SYSTEM_DIRS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _VERSION_ARGUMENTS = {"mkfs.xfs": "-V", "mkfs.ext4": "-V", "xfs_info": "-V"}
-_ASKABLE = frozenset(
-    ("fio", "sysbench", "pgbench", "postgres", "initdb", "pg_ctl", "pg_isready", "psql", "createdb", "dropdb", "iperf3")
-    + ("netperf", "stress-ng", "losetup", "mkfs.xfs", "mkfs.ext4", "xfs_info", "python3", "chronyc", "openssl")
-)
+_POSTGRESQL = ("pgbench", "postgres", "initdb", "pg_ctl", "pg_isready", "psql", "createdb", "dropdb")
+_ASKABLE = frozenset((*_POSTGRESQL, *_VERSION_ARGUMENTS, "fio", "sysbench", "iperf3", "stress-ng", "losetup"))
 _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.~-]*|\d{2,}\w*")
 
 
