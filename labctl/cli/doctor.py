@@ -33,7 +33,8 @@ def doctor(
 
     Ends with 0 if nothing failed; warnings do not count. 1: this machine, 3: a host failed, 4: a host is unreachable.
 
-    Examples:
+    For example:
+
         labctl doctor
 
         labctl doctor -i inventories/rack4 -l storage --json

@@ -21,7 +21,8 @@ def init(
 ) -> None:
     """Make the inventory of a lab, with comments that explain each key.
 
-    Examples:
+    For example:
+
         labctl init inventories/here
 
         labctl init inventories/rack4 --host root@10.0.0.11 --host node2=bench@10.0.0.12

@@ -25,7 +25,8 @@ def _root() -> None:
 def show(inventory: LabOption, *, as_json: JsonOption = False) -> None:
     """Check an inventory and show its hosts, groups, disks and interfaces. Contacts no host.
 
-    Examples:
+    For example:
+
         labctl lab show
 
         labctl lab show -i inventories/rack4 --json

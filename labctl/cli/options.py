@@ -20,9 +20,6 @@ ReconnectOption = Annotated[
     float, typer.Option(min=1, help="Seconds to wait for a host that is gone (reboot, cut network).")
 ]
 StudyArgument = Annotated[str, typer.Argument(help="Built-in name, or path of a study file.", metavar="STUDY")]
-InventoryOption = Annotated[
-    Path, typer.Option("--inventory", "-i", envvar="LABCTL_INVENTORY", help="Inventory directory or file of the lab.")
-]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Change a value: workloads.*.parameters.runtime=2s. Repeatable."),

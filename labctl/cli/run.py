@@ -7,9 +7,9 @@ from pathlib import Path
 
 import typer
 
+from labctl.cli.lab_options import LabOption
 from labctl.cli.options import (
     ArmsOption,
-    InventoryOption,
     JsonOption,
     KeepOption,
     ReconnectOption,
@@ -24,7 +24,7 @@ from labctl.cli.options import (
 
 def run(
     study: StudyArgument,
-    inventory: InventoryOption = Path("inventories/localhost"),
+    inventory: LabOption,
     records: RecordsOption = Path("records"),
     set_: SetOption = None,
     repeats: RepeatsOption = None,

@@ -54,7 +54,8 @@ def stage(
 ) -> None:
     """Run one stage on a lab, and print the line that does the same without labctl.
 
-    Examples:
+    For example:
+
         labctl stage probe
 
         labctl stage host -i inventories/rack4 --check --diff -l node1

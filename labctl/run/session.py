@@ -101,7 +101,7 @@ class Session:
         """
         from labctl.normalise.record import normalise_record  # noqa: PLC0415 - Arrow and pandas load slowly
         from labctl.normalise.tables import write_tables  # noqa: PLC0415
-        from labctl.report import write_report  # noqa: PLC0415 - so do plots
+        from labctl.report.write import write_report  # noqa: PLC0415 - so do plots
 
         try:
             write_tables(normalise_record(self.layout.root), self.layout.tables)
