@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -12,12 +13,17 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-for part in ("plugins/module_utils", "plugins/plugin_utils"):
-    if str(ROOT / part) not in sys.path:
-        sys.path.insert(0, str(ROOT / part))
 
-import agent_package  # noqa: E402
 
+def plugin_module(name: str) -> Any:
+    """A module of plugins/module_utils or plugins/plugin_utils, which are no part of the labctl package."""
+    for part in ("plugins/module_utils", "plugins/plugin_utils"):
+        if str(ROOT / part) not in sys.path:
+            sys.path.insert(0, str(ROOT / part))
+    return importlib.import_module(name)
+
+
+agent_package = plugin_module("agent_package")
 RUN_ID = "20260101-000000-test"
 
 
@@ -30,7 +36,7 @@ def shell(name: str, script: str, **fields: Any) -> dict[str, Any]:
 
 
 def cell(cell_id: str, *steps: dict[str, Any], attempt: int = 1, **fields: Any) -> dict[str, Any]:
-    return {"id": cell_id, "attempt": attempt, "data_dir": "/tmp", "deadline_s": 60, "steps": list(steps), **fields}
+    return {"id": cell_id, "attempt": attempt, "data_dir": "/", "deadline_s": 60, "steps": list(steps), **fields}
 
 
 def batch(*cells: dict[str, Any], run_id: str = RUN_ID, interval: float = 0.2) -> dict[str, Any]:

@@ -66,7 +66,8 @@ def unpack(archive: Path, top: Path, wanted: set[str]) -> None:
                 if source is None:
                     raise InboxError(f"refused {member.name!r}: not a regular file")
                 target = top / bundle / relative
-                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                for directory in reversed(target.relative_to(top).parents[:-1]):  # parents=True would forget the mode
+                    (top / directory).mkdir(mode=0o700, exist_ok=True)
                 fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
                 with os.fdopen(fd, "wb") as stream:
                     shutil.copyfileobj(source, stream, 1 << 20)

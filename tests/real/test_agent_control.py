@@ -191,9 +191,10 @@ def _remove(pyz: Path, directory: Path) -> int:
 
 def test_export_leaves_out_links_and_is_the_same_in_pieces(target: Target):
     target.run(cell("x", shell("make", "ln -s /etc/passwd link; mkfifo pipe; head -c 300000 /dev/urandom > data")))
-    command = [sys.executable, target.run_dir / "agent.pyz", "export", "--dir", target.run_dir, "--cell", "x/a1"]
+    command = [sys.executable, f"{target.run_dir}/agent.pyz", "export", f"--dir={target.run_dir}", "--cell=x/a1"]
     whole = subprocess.run(command, capture_output=True, check=True).stdout
-    names = tarfile.open(fileobj=io.BytesIO(whole)).getnames()
+    with tarfile.open(fileobj=io.BytesIO(whole)) as archive:
+        names = archive.getnames()
     assert "x/a1/steps/01-make/data" in names
     assert not {"x/a1/steps/01-make/link", "x/a1/steps/01-make/pipe"} & set(names)
     got, more = b"", True

@@ -47,8 +47,13 @@ def describe(name: str) -> dict[str, Any] | None:
         return None
     base = os.path.basename(path)
     raw = _ask(path, _VERSION_ARGUMENTS.get(base, "--version")) if base in _ASKABLE else ""
+    return {"path": path, "version": version_of(raw), "raw": raw}
+
+
+def version_of(raw: str) -> str | None:
+    """The first thing that looks like a version in what a tool says of itself."""
     match = _VERSION.search(raw)
-    return {"path": path, "version": match.group() if match else None, "raw": raw}
+    return match.group() if match else None
 
 
 def describe_all(names: Iterable[str]) -> dict[str, dict[str, Any] | None]:
