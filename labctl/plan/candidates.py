@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from labctl.plan.models import PlanFinding
 from labctl.plan.placing import (
     MAX_SOCKET_DIR,
     SAFE_PATH,
@@ -23,7 +24,7 @@ from labctl.workloads.units import format_size
 if TYPE_CHECKING:
     from labctl.lab.facts import HostFacts, PathFacts
     from labctl.lab.models import Lab
-    from labctl.plan.models import PlanFinding, PlannedStorage, Step
+    from labctl.plan.models import PlannedStorage, Step
     from labctl.study.expand import Point
     from labctl.study.models import Arm, Study
 
@@ -116,6 +117,12 @@ def make_candidate(
 def _make_work(candidate: Candidate, workload: str, point: Point, *, around: Surroundings, site: Site) -> Work:
     tool = point.tool
     resolved = tool.resolve(point.parameters, around)
+    given = point.parameters.flat()
+    for name, value in resolved.flat().items():
+        if value != given.get(name):
+            message = f"{name} {given.get(name)} is {value} on {candidate.host}"
+            note = PlanFinding(rule="resolved", severity="note", message=message)
+            candidate.findings.append((note, f"{workload}/{point.label}"))
     for found in tool.lint(resolved, around):
         if found.rule in ARM_RULES:
             if (found.rule, found.message) not in candidate.problems:

@@ -173,6 +173,8 @@ def test_size_auto_follows_each_hosts_memory():
     a_study = study(workloads="w: {tool: fio, parameters: {direct: false, ioengine: psync}}")
     made = make_plan(a_study, a_lab, known, run_id="r1", seed=1)
     assert {(cell.host, cell.parameters["size"]) for cell in made.cells} == {("big", 32 * GIB), ("small", 8 * GIB)}
+    notes = [f"{f.where}: {f.message}" for f in made.findings if f.rule == "resolved"]
+    assert notes == [f"w/default: size auto is {32 * GIB} on big", f"w/default: size auto is {8 * GIB} on small"]
 
 
 def test_a_tool_that_root_can_install_is_a_note():
@@ -261,8 +263,8 @@ def test_equal_findings_of_many_places_become_one():
 @pytest.mark.parametrize(
     ("pattern", "hosts"),
     [
-        ("all", ["n1", "n2", "db1"]), ("n1", ["n1"]), ("n*", ["n1", "n2"]), ("web", ["n2", "db1"]), ("db1,n1", ["n1", "db1"]),
-        ("all,!web", ["n1"]), ("!n1", ["n2", "db1"]), (" n1 , n2 ", ["n1", "n2"]),
+        ("all", ["n1", "n2", "db1"]), ("n1", ["n1"]), ("n*", ["n1", "n2"]), ("web", ["n2", "db1"]),
+        ("db1,n1", ["n1", "db1"]), ("all,!web", ["n1"]), ("!n1", ["n2", "db1"]), (" n1 , n2 ", ["n1", "n2"]),
     ],
 )  # fmt: skip
 def test_host_patterns(pattern, hosts):
