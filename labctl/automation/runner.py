@@ -151,9 +151,12 @@ def _options(
 def _command_line(playbook: str, inventory: Path, extravars: Path | None, options: list[str]) -> str:
     """The line for people; paths below the working directory are shortened as people would type them."""
     words = ["ansible-playbook", "-i", _short(inventory), playbook, *options]
-    if extravars is not None:
-        words += ["-e", f"@{_short(extravars)}"]
-    return shlex.join(words)
+    return shlex.join(words) + (f" {file_option(extravars)}" if extravars is not None else "")
+
+
+def file_option(extravars: Path) -> str:
+    """How the command line names a file of variables; for callers that do not keep the file."""
+    return shlex.join(["-e", f"@{_short(extravars)}"])
 
 
 def _short(path: Path) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -63,13 +65,15 @@ def stage(
     import tempfile
 
     from labctl.automation.redact import Redactor
-    from labctl.automation.runner import run_playbook
+    from labctl.automation.runner import file_option, run_playbook
     from labctl.lab.loader import load_lab
 
     if not _STAGE.match(name):
         hint = "letters, digits and underscores, such as: labctl stage probe"
         raise LabctlError(f"{name!r} cannot be the name of a stage", hint=hint, code=ExitCode.USAGE)
     lab = load_lab(inventory)
+    variables = parse_variables(extra_vars or [])
+    redact = Redactor(lab.secrets)
     with (
         tempfile.TemporaryDirectory(prefix="labctl-stage-") as scratch,
         _status(name) as status,
@@ -79,18 +83,21 @@ def stage(
             f"labctl.lab.{name}",
             inventory=inventory,
             artifacts=Path(scratch) / name,
-            extravars=parse_variables(extra_vars or []),
+            extravars=variables,
             limit=limit,
             check=check,
             diff=diff,
             on_event=_Printer(status),
             cancel=cancel,
-            redact=Redactor(lab.secrets),
+            redact=redact,
             vault_password_file=vault_password_file,
         )
         if diff:
             typer.echo((result.artifacts / "stdout.txt").read_text("utf-8"))
-    _recap(result)
+    # The file with the variables has gone with its directory, so the line has to carry them.
+    plain = shlex.join(["-e", json.dumps(redact.value(variables))])
+    line = result.command_line.replace(file_option(result.artifacts / "extravars.json"), plain)
+    _recap(result, line)
     if not result.ok:
         raise typer.Exit(int(_CODES[result.status]))
 
@@ -178,7 +185,7 @@ def _stop(status: Status | None) -> AbstractContextManager[threading.Event]:
     return two_step_stop(on_first, before_exit)
 
 
-def _recap(result: PlaybookResult) -> None:
+def _recap(result: PlaybookResult, line: str) -> None:
     for host, stats in result.hosts.items():
         told = (f"{count} {word}" for word, count in asdict(stats).items() if count)
         typer.echo(f"{host}: {', '.join(told)}")
@@ -187,4 +194,4 @@ def _recap(result: PlaybookResult) -> None:
         source = f"{error.host}: {error.task}{place}: " if error.host else ""
         typer.echo(f"error: {source}{error.message}", err=True)
     typer.echo(f"{result.status} in {result.duration_s:.1f} s")
-    typer.echo(f"by hand: {result.command_line}")
+    typer.echo(f"by hand: {line}")

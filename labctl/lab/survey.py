@@ -78,7 +78,9 @@ def survey(
             redact=Redactor(lab.secrets),
         )
     if result.errors and not result.errors[0].host:
-        raise LabctlError(f"the probe failed: {result.errors[0].message}", hint=f"by hand: {result.command_line}")
+        raise LabctlError(
+            f"the probe failed: {result.errors[0].message}", hint=f"labctl stage probe -i {lab.inventory}"
+        )
     for host in lab.hosts.values():
         checks += _host(host, result, watch.seen(host.name))
     return checks
