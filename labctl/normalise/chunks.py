@@ -61,13 +61,18 @@ def add_measurements(chunks: Chunks, rows: Sequence[Measurement], constants: Con
     add(chunks, "measurements", [_measurements(rows, constants, status)])
 
 
-def capped(row_status: Status, best: Status) -> Status:
-    """The status of a value in a cell whose values can at best be ``best``."""
-    return best if row_status is Status.OK else row_status
+def capped(status: Status, value: float | None, best: Status = Status.OK) -> Status:
+    """The status of a value where values can at best be ``best``; no value is never ``ok``."""
+    if value is None:
+        return Status.MISSING
+    return best if status is Status.OK else status
 
 
 def _measurements(rows: Sequence[Measurement], constants: Context, status: Status) -> Chunk:
-    metrics, statistics, values, operations, components, jobs, runs, statuses = _transposed(rows, 8)
+    metrics, statistics, said, operations, components, jobs, runs, statuses = _transposed(rows, 8)
+    values = [finite(value) for value in said]
+    if status is not Status.OK or None in values:
+        statuses = [capped(one, value, status) for one, value in zip(statuses, values, strict=True)]
     return Chunk(
         len(rows),
         constants,
@@ -78,9 +83,9 @@ def _measurements(rows: Sequence[Measurement], constants: Context, status: Statu
             "metric": metrics,
             "component": components,
             "statistic": statistics,
-            "value": [finite(value) for value in values],
+            "value": values,
             "unit": [UNIT_OF[metric] for metric in metrics],
-            "status": statuses if status is Status.OK else [capped(s, status) for s in statuses],
+            "status": statuses,
         },
     )
 

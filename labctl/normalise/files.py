@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labctl.errors import ExitCode, LabctlError, Where
-from labctl.normalise.chunks import finite
+from labctl.normalise.chunks import capped, finite
 from labctl.normalise.tables import printable
-from labctl.parsers.base import Finding, ParseResult, Severity, Status
+from labctl.parsers.base import Finding, ParseResult, Severity
 from labctl.parsers.fio_log import log_kind, parse_log
 from labctl.parsers.registry import detect
 
@@ -122,7 +122,7 @@ def _measurement_lines(one: FileResult) -> Iterator[str]:
                 "statistic": row.statistic,
                 "value": value,
                 "unit": row.unit.value,
-                "status": (Status.MISSING if value is None and row.status is Status.OK else row.status).value,
+                "status": capped(row.status, value).value,
             }
         )
 

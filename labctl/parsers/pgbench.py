@@ -33,7 +33,7 @@ _SNIFF = re.compile(
 _BANNER = re.compile(r"^pgbench \((\d+(?:\.\d+)*(?:devel|(?:alpha|beta|rc)\d+)?)")
 _HEADER = re.compile(r"^transaction type: (.+)$")
 #: How whole lines of pgbench end; any other last line without a line end may be cut.
-_ENDING = re.compile(r"(?:\)|;|failed|retries|skipped| ms|tps|\.\d{3})$")
+_ENDING = re.compile(r"(?:^(?:tps =|pgbench|number of) .*\)|;|failed|retries|skipped| ms|tps|\.\d{3})$")
 _F = r"(-?\d+\.\d+|-?nan|NaN)"
 _PARAMETERS = (
     ("scale", re.compile(r"^scaling factor: (\d+)$")),

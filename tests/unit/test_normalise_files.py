@@ -1,0 +1,90 @@
+"""Foreign outputs become lines; what cannot be read says so."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from labctl.errors import ExitCode, LabctlError
+from labctl.normalise.files import normalise_files, parse_source, to_jsonl
+from tests.unit.parser_values import GOLDEN
+
+
+def lines(*paths):
+    return [json.loads(line) for line in to_jsonl(normalise_files(paths))]
+
+
+def test_a_line_a_measurement():
+    path = GOLDEN / "fio" / "v3.33-libaio-group.json"
+    (iops,) = [d for d in lines(path) if d.get("metric") == "iops"]
+    assert iops == {
+        "kind": "measurement",
+        "source": str(path),
+        "tool": "fio",
+        "tool_version": "3.33",
+        "run_index": 0,
+        "job": "q",
+        "operation": "read",
+        "component": "total",
+        "metric": "iops",
+        "statistic": "mean",
+        "value": 19598.086124,
+        "unit": "1/s",
+        "status": "ok",
+    }
+
+
+def test_failures_are_findings():
+    found = [d for d in lines(GOLDEN / "sysbench" / "v1.0.20-fileio-fatal.txt") if d["kind"] == "finding"]
+    assert {d["severity"] for d in found} == {"warning", "error"}
+    assert all({"source", "rule", "message"} <= set(d) for d in found)
+
+
+def test_directories_are_read_sorted_and_unknown_files_are_errors(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "notes.md").write_text("# nothing to measure\n")
+    (tmp_path / "a.json").write_bytes((GOLDEN / "fio" / "v3.33-gtod-reduce.json").read_bytes())
+    (tmp_path / "c_bw.1.log").write_bytes((GOLDEN / "fio" / "v3.33_bw.1.log").read_bytes())
+    (tmp_path / "empty").touch()
+    results = list(normalise_files([tmp_path]))
+    assert [(r.source.removeprefix(f"{tmp_path}/"), r.result.tool) for r in results] == [
+        ("a.json", "fio"),
+        ("b/notes.md", "unknown"),
+        ("c_bw.1.log", "fio"),
+        ("empty", "unknown"),
+    ]
+    rules = [(d["rule"], d["severity"]) for d in map(json.loads, to_jsonl(results)) if d["kind"] == "finding"]
+    assert rules == [("file.unknown", "error"), ("file.empty", "error")]
+
+
+def test_standard_input(monkeypatch):
+    data = (GOLDEN / "pgbench" / "v15-select.stdout.txt").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert {d["source"] for d in lines("-")} == {"-"}
+
+
+def test_a_path_that_does_not_exist_is_a_usage_error(tmp_path):
+    with pytest.raises(LabctlError) as fault:
+        lines(tmp_path / "nowhere")
+    assert fault.value.code is ExitCode.USAGE
+
+
+def test_a_file_that_cannot_be_read_is_a_finding(tmp_path):
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (found,) = lines(tmp_path)
+    assert (found["rule"], found["severity"]) == ("file.unreadable", "error")
+
+
+def test_lines_are_one_line_each_and_valid_json():
+    document = b'{\n"fio version" : "fio-3.33",\n"jobs" : [{"jobname" : "a\\nb\\ud800\\u2028", "error" : 0,\n'
+    document += b'"read" : {"io_bytes" : 10, "runtime" : 1, "bw_bytes" : 10000, "iops" : 1e999, "total_ios" : 1}}]\n}\n'
+    produced = list(to_jsonl([parse_source("x", document)]))
+    assert produced
+    for line in produced:
+        assert "\n" not in line
+        line.encode()
+        json.loads(line, parse_constant=pytest.fail)
+    (iops,) = [d for d in map(json.loads, produced) if d.get("metric") == "iops"]
+    assert (iops["value"], iops["status"]) == (None, "missing")
