@@ -90,6 +90,8 @@ class PlannedArm(_Frozen):
     """In words: what the arm needs of the lab (``root``, ``loop devices``, ``fio 3.x`` …)."""
     postgresql: bool = False
     """The arm runs a PostgreSQL on its storage."""
+    noise: bool = False
+    """The baseline once more: its difference from the baseline is the noise."""
 
 
 class LeftOut(_Frozen):

@@ -195,6 +195,7 @@ def _planned(candidate: Candidate) -> PlannedArm:
         disk_free_bytes=candidate.path_facts.free_bytes if candidate.path_facts else None,
         needs=tuple(candidate.needs),
         postgresql=candidate.postgresql,
+        noise=candidate.arm.noise,
     )
 
 

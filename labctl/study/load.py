@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
+    from labctl.workloads.base import Given
+
 _MAPPING = "a mapping (key: value)"
 _CONTAINERS = {
     "model_type": _MAPPING,
@@ -155,18 +157,24 @@ def _figure_problem(figure: Figure, study: Study) -> tuple[str, str, str | None]
     if workload is None:
         hint = _nearest(figure.workload, study.workloads) or f"workloads: {', '.join(study.workloads)}"
         return "workload", f"{figure.workload!r} is not a workload", hint
-    tool = TOOLS[workload.tool]
     try:
         points = expand(workload)
     except ValueError:
         return None  # said already, at the workload
-    given = frozenset().union(*(tool.gives(point.parameters) for point in points))
-    if (figure.metric, figure.operation) in given:
-        return None
+    given: Given = {}
+    for point in points:
+        for pair, statistics in point.tool.gives(point.parameters).items():
+            given[pair] = given.get(pair, frozenset()) | statistics
+    asked = (figure.metric, figure.operation)
+    if asked in given:
+        if figure.statistic in given[asked]:
+            return None
+        what = f"workload {figure.workload} does not give {figure.statistic!r} of {figure.metric}"
+        return "statistic", what, f"it gives: {', '.join(sorted(given[asked]))}"
     key = "operation" if any(metric == figure.metric for metric, _ in given) else "metric"
-    pairs = ", ".join(sorted(f"{metric} {operation}".strip() for metric, operation in given))
-    asked = f"{figure.metric} {figure.operation}".strip()
-    return key, f"workload {figure.workload} does not give {asked!r}", f"it gives: {pairs}"
+    pairs = ", ".join(sorted(" ".join(pair).strip() for pair in given))
+    what = f"workload {figure.workload} does not give {' '.join(asked).strip()!r}"
+    return key, what, f"it gives: {pairs}"
 
 
 def _explain(document: Document, detail: ErrorDetails) -> LabctlError:

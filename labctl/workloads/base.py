@@ -88,6 +88,11 @@ class Estimate:
     prepare_once: bool = False
 
 
+Given = dict[tuple[Metric, str], frozenset[str]]
+"""(Metric, operation) → statistics, of component ``total``."""
+
+MEAN = frozenset({"mean"})
+
 P = TypeVar("P", bound=Parameters)
 
 
@@ -103,8 +108,8 @@ class Tool(ABC, Generic[P]):
     uses_storage = True
 
     @abstractmethod
-    def gives(self, params: P) -> frozenset[tuple[Metric, str]]:
-        """The (metric, operation) pairs that the tool reports for these parameters."""
+    def gives(self, params: P) -> Given:
+        """What the tool reports for these parameters, in the words of its parser."""
 
     def resolve(self, params: P, around: Surroundings) -> P:  # noqa: ARG002  most tools have nothing automatic
         """Replace ``auto`` values by numbers."""

@@ -12,10 +12,12 @@ from labctl.parsers.base import Metric
 from labctl.plan.models import PlanFinding, Step
 from labctl.workloads.base import (
     MARGIN_S,
+    MEAN,
     PREFILL_RATE,
     SLOWEST_RATE,
     WRITE_RATE,
     Estimate,
+    Given,
     Parameters,
     Site,
     Surroundings,
@@ -90,11 +92,12 @@ class Fio(Tool[FioParameters]):
     binaries = ("fio",)
     min_version = (3, 0)
 
-    def gives(self, params: FioParameters) -> frozenset[tuple[Metric, str]]:
+    def gives(self, params: FioParameters) -> Given:
         """IOPS, bandwidth and latency of each direction that the job has."""
         operations = {"read": ("read",), "randread": ("read",), "write": ("write",), "randwrite": ("write",)}
-        metrics = (Metric.IOPS, Metric.BANDWIDTH, Metric.LATENCY)
-        return frozenset((m, op) for m in metrics for op in operations.get(params.rw, ("read", "write")))
+        latency = frozenset({"mean", "min", "max", "stddev", *(f"p{p:g}" for p in params.percentiles)})
+        metrics = {Metric.IOPS: MEAN, Metric.BANDWIDTH: MEAN, Metric.LATENCY: latency}
+        return {(m, op): stats for m, stats in metrics.items() for op in operations.get(params.rw, ("read", "write"))}
 
     def resolve(self, params: FioParameters, around: Surroundings) -> FioParameters:
         """``auto``: 1 GiB a job with direct I/O; without it twice the RAM over all jobs, so that no cache holds it."""

@@ -15,8 +15,10 @@ from labctl.parsers.base import Metric
 from labctl.plan.models import PlanFinding, Step
 from labctl.workloads.base import (
     MARGIN_S,
+    MEAN,
     SLOWEST_RATE,
     Estimate,
+    Given,
     Parameters,
     Site,
     Surroundings,
@@ -69,9 +71,9 @@ class Pgbench(Tool[PgbenchParameters]):
     min_version = (13,)
     postgresql = True
 
-    def gives(self, params: PgbenchParameters) -> frozenset[tuple[Metric, str]]:  # noqa: ARG002  the same for all
-        """Transactions a second and their latency."""
-        return frozenset({(Metric.TRANSACTIONS_RATE, ""), (Metric.LATENCY, "")})
+    def gives(self, params: PgbenchParameters) -> Given:  # noqa: ARG002  the same for all
+        """Transactions a second and their latency; pgbench prints no percentiles."""
+        return {(Metric.TRANSACTIONS_RATE, ""): MEAN, (Metric.LATENCY, ""): frozenset({"mean", "stddev"})}
 
     def lint(self, params: PgbenchParameters, around: Surroundings) -> list[PlanFinding]:  # noqa: ARG002
         """Threads, contention, length, whole seconds."""

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from labctl.parsers.base import Metric
 from labctl.plan.models import PlanFinding, Step
-from labctl.workloads.base import MARGIN_S, Estimate, Parameters, Site, Surroundings, Tool
+from labctl.workloads.base import MARGIN_S, MEAN, Estimate, Given, Parameters, Site, Surroundings, Tool
 from labctl.workloads.units import Duration
 
 
@@ -27,9 +27,10 @@ class SysbenchCpu(Tool[SysbenchCpuParameters]):
     min_version = (1, 0)
     uses_storage = False
 
-    def gives(self, params: SysbenchCpuParameters) -> frozenset[tuple[Metric, str]]:  # noqa: ARG002  the same for all
+    def gives(self, params: SysbenchCpuParameters) -> Given:
         """Events a second and the latency of an event."""
-        return frozenset({(Metric.EVENTS_RATE, ""), (Metric.LATENCY, "")})
+        latency = frozenset({"mean", "min", "max", f"p{params.percentile}"})
+        return {(Metric.EVENTS_RATE, ""): MEAN, (Metric.LATENCY, ""): latency}
 
     def lint(self, params: SysbenchCpuParameters, around: Surroundings) -> list[PlanFinding]:  # noqa: ARG002
         """The bounds of the model are all that can be wrong."""

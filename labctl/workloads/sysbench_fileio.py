@@ -12,10 +12,12 @@ from labctl.parsers.base import Metric
 from labctl.plan.models import PlanFinding, Step
 from labctl.workloads.base import (
     MARGIN_S,
+    MEAN,
     PREFILL_RATE,
     SLOWEST_RATE,
     WRITE_RATE,
     Estimate,
+    Given,
     Parameters,
     Site,
     Surroundings,
@@ -62,13 +64,14 @@ class SysbenchFileio(Tool[SysbenchFileioParameters]):
     binaries = ("sysbench",)
     min_version = (1, 0)
 
-    def gives(self, params: SysbenchFileioParameters) -> frozenset[tuple[Metric, str]]:
+    def gives(self, params: SysbenchFileioParameters) -> Given:
         """Rates of each direction and of fsync; one latency over all operations, as sysbench reports it."""
         operations = {"seqrd": ["read"], "rndrd": ["read"], "rndrw": ["read", "write"]}.get(params.test_mode, ["write"])
-        pairs = {(metric, op) for op in operations for metric in (Metric.IOPS, Metric.BANDWIDTH)}
+        given: Given = {(metric, op): MEAN for op in operations for metric in (Metric.IOPS, Metric.BANDWIDTH)}
         if params.writes:
-            pairs.add((Metric.IOPS, "fsync"))
-        return frozenset(pairs | {(Metric.LATENCY, "")})
+            given[Metric.IOPS, "sync"] = MEAN
+        given[Metric.LATENCY, ""] = frozenset({"mean", "min", "max", f"p{params.percentile}"})
+        return given
 
     def lint(self, params: SysbenchFileioParameters, around: Surroundings) -> list[PlanFinding]:
         """Page cache, direct I/O, whole blocks, length."""

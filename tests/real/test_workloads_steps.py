@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from labctl.parsers.registry import detect
 from labctl.workloads.base import Site
 from labctl.workloads.fio import FIO, FioParameters
 from labctl.workloads.pgbench import PGBENCH, PgbenchParameters
@@ -39,6 +40,16 @@ def bundle(place: Path, name: str) -> Path:
     return path
 
 
+def assert_given(tool, params, output: str) -> None:
+    """The figures that a study may ask for are those that the parser finds."""
+    found = {}
+    for row in detect(output.encode()).parse(output.encode()).measurements:
+        if row.component == "total" and row.value is not None:
+            found.setdefault((row.metric, row.operation), set()).add(row.statistic)
+    for pair, statistics in tool.gives(params).items():
+        assert statistics <= found.get(pair, set()), pair
+
+
 @pytest.mark.real(what="fio", where="localhost")
 @pytest.mark.needs("fio")
 @pytest.mark.parametrize("rw", ["randread", "write", "randrw"])
@@ -50,6 +61,7 @@ def test_fio_prefills_the_very_files_that_it_measures(place, rw):
     assert prefilled["jobs"][0]["write"]["io_bytes"] == 2 * params.file_size
     assert sorted(size for size, _ in files.values()) == [0, params.file_size, params.file_size]
 
+    assert_given(FIO, params, first["fio-run"].text("fio.json"))
     report = json.loads(first["fio-run"].text("fio.json"))
     assert [job["error"] for job in report["jobs"]] == [0]
     job = report["jobs"][0]
@@ -97,7 +109,8 @@ def test_sysbench_fileio_reads_and_writes_as_said_and_leaves_nothing(place, mode
         for line in report.splitlines()
         if line.strip().startswith(("reads/s", "writes/s"))
     }
-    operations = {op for _, op in SYSBENCH_FILEIO.gives(params)} - {"", "fsync"}
+    assert_given(SYSBENCH_FILEIO, params, report)
+    operations = {op for _, op in SYSBENCH_FILEIO.gives(params)} - {"", "sync"}
     assert {"read" if name == "reads/s" else "write" for name, rate in rates.items() if rate > 0} == operations
     assert "99th percentile" in report
     assert list((place / "data").iterdir()) == []
@@ -123,6 +136,7 @@ def test_sysbench_cpu_reports_events(place):
     steps = SYSBENCH_CPU.render(SysbenchCpuParameters(time=1.0, threads=2, max_prime=2000), site(place))
     report = run_steps(steps, bundle(place, "a"))["cpu-run"].text("stdout")
     assert "Number of threads: 2" in report
+    assert_given(SYSBENCH_CPU, SysbenchCpuParameters(), report)
     assert float(report.split("events per second:")[1].split()[0]) > 0
 
 
@@ -157,6 +171,7 @@ def test_pgbench_runs_twice_and_leaves_no_server(place, cluster):
         ran = run_steps(steps, bundle(place, name))
         report = ran["pgbench-run"].text("stdout")
         assert "number of clients: 2" in report
+        assert_given(PGBENCH, params, report)
         assert "query mode: prepared" in report
         assert float(report.split("tps = ")[1].split()[0]) > 0
         assert "progress: 1.0 s" in ran["pgbench-run"].text("stderr")

@@ -324,5 +324,5 @@ def test_the_quickstart_fits_small_machines():
     small = facts(free=2 * GIB, sudo=False, ram=GIB, paths={SHM: path(SHM, SHM, 64 << 20)})
     made = plan(load_study("quickstart").study, host_facts=small)
     assert refusal(made) is None
-    assert [arm.name for arm in made.arms] == ["workdir", "workdir-again", "shm"]
+    assert [(arm.name, arm.noise) for arm in made.arms] == [("workdir", False), ("workdir-again", True), ("shm", False)]
     assert made.estimate_s < 8 * 60

@@ -91,6 +91,7 @@ def test_a_good_study_has_canonical_units():
         ("metric: iops", "metric: queries_rate", [
             "s.yml:17:30: workload read does not give 'queries_rate read'", "bandwidth read, iops read",
         ]),
+        ("metric: iops", "metric: latency, statistic: p75", [":17:50: workload read does not give 'p75' of latency"]),
         ("operation: read", "operation: write", ["s.yml:17:47: workload read does not give 'iops write'"]),
         ("arms:\n  a: {}\n", "arms: []\nx:\n", ["s.yml:6:7: expected a mapping (key: value), got ()"]),
         ("  a: {}", "  a: {}\n  a: {}", ["s.yml:8:3: duplicate key 'a', first at line 7"]),

@@ -217,7 +217,6 @@ def test_figures_of_the_quickstart_are_given_by_every_workload_that_they_name():
     study = load_study("quickstart").study
     assert {workload.tool for workload in study.workloads.values()} == set(TOOLS)
     for figure in study.figures:
-        given = set()
-        for point in expand(study.workloads[figure.workload]):
-            given |= point.tool.gives(point.parameters)
-        assert (figure.metric, figure.operation) in given
+        points = expand(study.workloads[figure.workload])
+        given = [point.tool.gives(point.parameters).get((figure.metric, figure.operation), ()) for point in points]
+        assert any(figure.statistic in statistics for statistics in given)
