@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from labctl.normalise.tables import Chunk, add
+import pyarrow as pa
+
+from labctl.normalise.files import FileResult
+from labctl.normalise.tables import Chunk, add, build_tables
+from labctl.normalise.values import capped, finite
 from labctl.parsers.base import UNIT_OF, Finding, Histogram, Measurement, ParseResult, SeriesPoint, Status
 
 Context = Mapping[str, Any]
@@ -40,6 +43,14 @@ def add_result(
     add_findings(chunks, result.findings, constants)
 
 
+def tables_of_files(results: Iterable[FileResult]) -> dict[str, pa.Table]:
+    """Outputs that no record holds → the same tables as of a record; only their file says where they are from."""
+    chunks: Chunks = {}
+    for one in results:
+        add_result(chunks, one.result, {}, raw_file=one.source, parser=one.parser)
+    return build_tables(chunks)
+
+
 def add_findings(chunks: Chunks, findings: Sequence[Finding], constants: Context) -> None:
     """Add findings; ``constants`` may have ``raw_file``."""
     columns: dict[str, Sequence[Any]] = {
@@ -59,13 +70,6 @@ def add_series(chunks: Chunks, points: Sequence[SeriesPoint], constants: Context
 def add_measurements(chunks: Chunks, rows: Sequence[Measurement], constants: Context, status: Status) -> None:
     """Add measurements; ``constants`` must have ``raw_file`` and ``parser``; ``status`` as in :func:`add_result`."""
     add(chunks, "measurements", [_measurements(rows, constants, status)])
-
-
-def capped(status: Status, value: float | None, best: Status = Status.OK) -> Status:
-    """The status of a value where values can at best be ``best``; no value is never ``ok``."""
-    if value is None:
-        return Status.MISSING
-    return best if status is Status.OK else status
 
 
 def _measurements(rows: Sequence[Measurement], constants: Context, status: Status) -> Chunk:
@@ -120,8 +124,3 @@ def _histogram(histogram: Histogram, constants: Context) -> Chunk:
 
 def _transposed(rows: Sequence[tuple[Any, ...]], width: int) -> list[Sequence[Any]]:
     return list(zip(*rows, strict=True)) if rows else [()] * width
-
-
-def finite(value: float | None) -> float | None:
-    """None for what is no number: a table has null there, never NaN."""
-    return value if value is not None and math.isfinite(value) else None

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labctl.errors import ExitCode, LabctlError, Where
-from labctl.normalise.chunks import capped, finite
-from labctl.normalise.tables import printable
+from labctl.normalise.values import capped, finite, printable
 from labctl.parsers.base import Finding, ParseResult, Severity
 from labctl.parsers.fio_log import log_kind, parse_log
 from labctl.parsers.registry import detect

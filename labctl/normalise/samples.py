@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from labctl.normalise.chunks import finite
+from labctl.normalise.values import finite
 from labctl.parsers.base import Finding, Metric, SeriesPoint, Severity
 
 _BUSY = ("user", "system", "iowait", "steal")

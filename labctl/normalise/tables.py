@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from labctl.errors import LabctlError, Where
 from labctl.normalise.schema import TABLES
+from labctl.normalise.values import printable
 
 #: Rows in one group of a Parquet file; fixed, because it decides the bytes.
 _ROW_GROUP = 1 << 20
@@ -91,11 +92,6 @@ def _strings(values: Sequence[str | None]) -> pa.Array[Any]:
     except UnicodeEncodeError:
         # Broken escapes in a tool's JSON, and file names that are not UTF-8.
         return pa.array([None if v is None else printable(v) for v in values], type=pa.string())
-
-
-def printable(text: str) -> str:
-    """Text that UTF-8 can hold: lone surrogates are replaced."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def write_tables(tables: Mapping[str, pa.Table], directory: Path) -> list[Path]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 
 from labctl.errors import ExitCode, LabctlError
+from labctl.normalise.chunks import tables_of_files
 from labctl.normalise.files import normalise_files, parse_source, to_jsonl
+from labctl.normalise.schema import TABLES
 from tests.unit.parser_values import GOLDEN
 
 
@@ -88,3 +92,17 @@ def test_lines_are_one_line_each_and_valid_json():
         json.loads(line, parse_constant=pytest.fail)
     (iops,) = [d for d in map(json.loads, produced) if d.get("metric") == "iops"]
     assert (iops["value"], iops["status"]) == (None, "missing")
+
+
+def test_tables_of_files_are_the_tables_of_a_record():
+    path = GOLDEN / "fio" / "v3.33-libaio-group.json"
+    tables = tables_of_files(normalise_files([path, GOLDEN / "README.md"]))
+    assert set(tables) == set(TABLES)
+    (iops,) = [r for r in tables["measurements"].to_pylist() if r["metric"] == "iops"]
+    assert (iops["value"], iops["raw_file"], iops["cell"]) == (19598.086124, str(path), None)
+    assert [r["rule"] for r in tables["findings"].to_pylist()] == ["file.unknown"]
+
+
+def test_reading_files_needs_no_arrow():
+    code = "import sys, labctl.normalise.files; sys.exit(any(m in sys.modules for m in ('pyarrow', 'numpy', 'pandas')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
