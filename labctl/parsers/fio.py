@@ -33,6 +33,7 @@ VERSION = 1
 
 _KIB = 1024
 _INFINITY = float("inf")
+_NUMBERS = (int, float)
 #: Operation, component, job, run index: what follows the value in a measurement.
 _Place = tuple[str, str, str, int]
 
@@ -224,7 +225,7 @@ def _read_latency(
     values = [(statistic, _number(block, statistic)) for statistic in _STATISTICS]
     percentiles = block.get("percentile")
     if isinstance(percentiles, dict):
-        values += [(_percentile(name), _number(percentiles, name)) for name in percentiles]
+        values += [(_percentile(name), number) for name, number in percentiles.items() if type(number) in _NUMBERS]
     rows += [
         Measurement(Metric.LATENCY, statistic, value / per_second, *place)
         for statistic, value in values
