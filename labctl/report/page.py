@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
@@ -27,11 +29,10 @@ if TYPE_CHECKING:
         HostResults,
         Report,
         SeriesPanel,
-        Workload,
     )
 
-#: Characters of charts in a page; beyond it charts are left out (and the page says so), tables never are.
-CHART_BUDGET = 1_500_000
+#: Bytes of a page; when it is full, charts are left out (and the page says so), tables never are.
+PAGE_BUDGET = 2_700_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +62,38 @@ class HostCharts:
     left_out: int = 0
 
 
+_STYLE = re.compile(r'style="([^"]*)"')
+#: (workload, point, host).
+_Place = tuple[str, str, str]
+
+
 @dataclass(slots=True)
-class _Budget:
-    left: int = CHART_BUDGET
+class _Gallery:
+    """Draws charts until the budget is spent; from then on drawing more would only take time."""
+
+    left: int
     number: int = 0
-    refused: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    styles: dict[str, str] = field(default_factory=dict)
+    """Declarations → class: charts repeat a few styles thousands of times."""
+    refused: Counter[_Place] = field(default_factory=Counter)
 
-    def name(self) -> str:
+    def add(
+        self, place: _Place, views: list[ChartView], draw: Callable[[str], Chart], numbers: Callable[[], TableOfChart]
+    ) -> None:
+        if self.left <= 0:
+            self.refused[place] += 1
+            return
         self.number += 1
-        return f"c{self.number}"
+        chart, table = draw(f"c{self.number}"), numbers()
+        svg = _STYLE.sub(self._class, chart.svg)
+        self.left -= len(svg.encode()) + sum(len(cell.encode()) + 24 for row in table.rows for cell in row) + 600
+        if self.left < 0:
+            self.refused[place] += 1
+            return
+        views.append(ChartView(chart.title, Markup(svg), table))  # noqa: S704 - made and escaped by ElementTree
 
-    def take(self, chart: Chart, place: tuple[str, str, str]) -> bool:
-        if len(chart.svg) > self.left:
-            self.refused[place] = self.refused.get(place, 0) + 1
-            return False
-        self.left -= len(chart.svg)
-        return True
+    def _class(self, match: re.Match[str]) -> str:
+        return f'class="{self.styles.setdefault(match.group(1), f"s{len(self.styles)}")}"'
 
 
 def render_page(report: Report, to_record: str) -> str:
@@ -101,18 +118,25 @@ def render_page(report: Report, to_record: str) -> str:
         figure_title=figure_title,
     )
     style = resources.files("labctl.report").joinpath("templates", "style.css").read_text(encoding="utf-8")
-    return environment.get_template("report.html.j2").render(
+    template = environment.get_template("report.html.j2")
+    render = partial(
+        template.render,
         report=report,
         words=words,
         units=units,
         style=Markup(style),  # noqa: S704 - our own file
-        charts=_charts(report),
         scale_of=scale_of,
         raw=partial(words.raw_url, to_record),
         arm_class=partial(_arm_class, report),
         dash_of=partial(_dash_of, report),
         version=__version__,
     )
+    without = {place: HostCharts() for place, _ in _places(report)}
+    text = len(render(charts=without, chart_style="").encode())
+    gallery = _Gallery(PAGE_BUDGET - text)
+    charts = _charts(report, gallery)
+    rules = "".join(f".{name}{{{declarations}}}" for declarations, name in gallery.styles.items())
+    return render(charts=charts, chart_style=Markup(rules))  # noqa: S704 - matplotlib's words, without foreign ones
 
 
 def _arm_class(report: Report, arm: str) -> str:
@@ -125,51 +149,39 @@ def _dash_of(report: Report, arm: str) -> str:
     return "" if isinstance(dash, str) else " ".join(f"{part * 1.5:g}" for part in dash[1])
 
 
-def _charts(report: Report) -> dict[tuple[str, str, str], HostCharts]:
-    """Charts by (workload, point, host). Samples come first, series last, because the budget may end."""
-    budget = _Budget()
+def _charts(report: Report, gallery: _Gallery) -> dict[_Place, HostCharts]:
+    """Charts by place. Samples come first and series last, because the budget may end."""
     names = report.arm_names
     places = list(_places(report))
-    samples: dict[tuple[str, str, str], list[ChartView]] = {place: [] for place, _, _ in places}
-    distributions: dict[tuple[str, str, str], list[ChartView]] = {place: [] for place, _, _ in places}
-    series: dict[tuple[str, str, str], list[ChartView]] = {place: [] for place, _, _ in places}
-    for place, _, host in places:
-        for figure in host.figures:
-            if figure.plotted:
-                chart = sample_chart(figure, names, budget.name(), figure_title(figure))
-                _keep(budget, chart, place, samples[place], _sample_numbers(figure))
-    for place, _, host in places:
+    samples: dict[_Place, list[ChartView]] = {place: [] for place, _ in places}
+    distributions: dict[_Place, list[ChartView]] = {place: [] for place, _ in places}
+    series: dict[_Place, list[ChartView]] = {place: [] for place, _ in places}
+    for place, host in places:
+        for figure in (figure for figure in host.figures if figure.plotted):
+            title = figure_title(figure)
+            draw = partial(sample_chart, figure, names, title=title)
+            gallery.add(place, samples[place], draw, partial(_sample_numbers, figure))
+    for place, host in places:
         for distribution in host.distributions:
-            chart = latency_chart(distribution, names, budget.name())
-            _keep(budget, chart, place, distributions[place], _distribution_numbers(distribution))
-    for place, _, host in places:
+            draw_distribution = partial(latency_chart, distribution, names)
+            numbers = partial(_distribution_numbers, distribution)
+            gallery.add(place, distributions[place], draw_distribution, numbers)
+    for place, host in places:
         for panel in host.series:
-            if budget.left <= 0 or budget.refused:
-                # Once the budget is spent, drawing more is only time.
-                budget.refused[place] = budget.refused.get(place, 0) + 1
-                continue
-            chart = series_chart(panel, names, budget.name())
-            _keep(budget, chart, place, series[place], _series_numbers(panel))
+            gallery.add(place, series[place], partial(series_chart, panel, names), partial(_series_numbers, panel))
     return {
         place: HostCharts(
-            tuple(samples[place]), tuple(distributions[place]), tuple(series[place]), budget.refused.get(place, 0)
+            tuple(samples[place]), tuple(distributions[place]), tuple(series[place]), gallery.refused[place]
         )
-        for place, _, _ in places
+        for place, _ in places
     }
 
 
-def _keep(
-    budget: _Budget, chart: Chart, place: tuple[str, str, str], views: list[ChartView], numbers: TableOfChart
-) -> None:
-    if budget.take(chart, place):
-        views.append(ChartView(chart.title, Markup(chart.svg), numbers))  # noqa: S704 - made and escaped by ElementTree
-
-
-def _places(report: Report) -> Iterator[tuple[tuple[str, str, str], Workload, HostResults]]:
+def _places(report: Report) -> Iterator[tuple[_Place, HostResults]]:
     for workload in report.workloads:
         for point in workload.points:
             for host in point.hosts:
-                yield (workload.name, point.name, host.host), workload, host
+                yield (workload.name, point.name, host.host), host
 
 
 def _sample_numbers(figure: Figure) -> TableOfChart:

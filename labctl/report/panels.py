@@ -142,6 +142,8 @@ _ADDED = frozenset({"iops", "bandwidth", "transactions_rate", "queries_rate", "e
 
 def _one_line(group: pd.DataFrame, metric: str) -> pd.Series[float] | None:
     """Time → value of one sample; None where several files (one a job) cannot be put together soundly."""
+    if group["t"].is_monotonic_increasing and group["t"].is_unique:
+        return pd.Series(group["value"].to_numpy(), index=group["t"].to_numpy())
     files = group["raw_file"].nunique()
     if files <= 1:
         return group.groupby("t", sort=True)["value"].mean()

@@ -35,9 +35,9 @@ _INCH = 72.0
 _LEFT, _RIGHT = 6, 12
 _BAND, _LABEL = 26, 20
 #: Line styles beside colours, so that arms can be told apart without colours.
-DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (7, 2, 1.5, 2)))
+DASHES = ("solid", (0, (5, 2)), (0, (2, 1.3)), (0, (7, 2, 1.5, 2)))
 #: Tails of the latency chart: the axis is -log10(1 - q).
-_TAILS = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
+_TAILS = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 _LONGEST = 44
 

@@ -50,6 +50,10 @@ def clean_svg(source: str, *, chart: str, title: str, description: str, hover: M
     root = ET.fromstring(source)  # noqa: S314 - our own drawing, not a foreign document
     for metadata in root.findall(f"{{{_SVG}}}metadata"):
         root.remove(metadata)
+    for holder in root.iter(f"{{{_SVG}}}defs"):
+        # Matplotlib's global style would apply to the whole page; nothing is drawn outside the axes, so no clips.
+        for child in [*holder.findall(f"{{{_SVG}}}style"), *holder.findall(f"{{{_SVG}}}clipPath")]:
+            holder.remove(child)
     used = {match.group(1) for element in root.iter() for match in _references(element)}
     for element in list(root.iter()):
         _clean(element, chart, used, hover)
@@ -95,8 +99,8 @@ def _clean(element: Element, chart: str, used: set[str], hover: Mapping[str, str
             element.set(name, f"#{chart}-{value.removeprefix('#')}")
         elif name == "style":
             _style(element, value, chart)
-        elif name == "clip-path":
-            element.set(name, _REFERENCE.sub(rf"url(#{chart}-\1)", value))
+        elif name == "clip-path" or value.startswith("rotate(-0 "):
+            del element.attrib[name]
         elif name in {"d", "x", "y", "width", "height", "transform"}:
             element.set(name, _shorter(value))
 
