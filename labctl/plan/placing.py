@@ -86,7 +86,7 @@ def socket_dir(workdir: str, run_id: str, arm: str) -> str:
 def loop_capacity(filesystem: str | None, size_bytes: int) -> int:
     """Bytes for data in a fresh file system: XFS keeps a log of 64 MiB, ext4 its inode tables, journal and reserve."""
     if filesystem == "xfs":
-        return int((size_bytes - 64 * _MIB) * 0.95)
+        return int((size_bytes - 64 * _MIB) * 0.92)
     return int(size_bytes * 0.85) - 16 * _MIB
 
 

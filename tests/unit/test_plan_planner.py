@@ -151,8 +151,8 @@ def test_an_optional_loop_arm_is_left_out_with_the_reason(more, reason):
 
 def test_a_loop_file_must_hold_the_data():
     arms = "a: {}\nx: {storage: {kind: loop, filesystem: xfs, size: 512MiB}}"
-    assert errors(plan(study(arms, "w: {tool: fio, parameters: {size: 420MiB}}"))) == {}
-    found = errors(plan(study(arms, "w: {tool: fio, parameters: {size: 440MiB}}")))
+    assert errors(plan(study(arms, "w: {tool: fio, parameters: {size: 400MiB}}"))) == {}
+    found = errors(plan(study(arms, "w: {tool: fio, parameters: {size: 420MiB}}")))
     assert found["loop-too-small"].where == "x on node1"
 
 
