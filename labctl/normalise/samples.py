@@ -14,6 +14,8 @@ from typing import Any
 from labctl.normalise.values import finite
 from labctl.parsers.base import Finding, Metric, SeriesPoint, Severity
 
+#: The kernel counts CPU time in hundredths of a second: a rate over less than this would be mostly rounding.
+_SHORTEST_S = 0.1
 _BUSY = ("user", "system", "iowait", "steal")
 _DISK_RATES = (
     ("read_bytes", Metric.BANDWIDTH, "read"),
@@ -67,7 +69,10 @@ def sample_series(samples: list[dict[str, Any]], started: float | None, memory_t
     for sample in samples:
         t = float(sample["t"]) - origin
         points += _memory(sample, t, memory_total)
-        if before is not None and (seconds := float(sample["t"]) - float(before["t"])) > 0:
+        if before is not None:
+            seconds = float(sample["t"]) - float(before["t"])
+            if seconds < _SHORTEST_S:
+                continue
             points += _cpu(before, sample, t, seconds)
             for group, label, rates in (("disks", "disk", _DISK_RATES), ("nics", "nic", _NIC_RATES)):
                 points += _rates(_map(before, group), _map(sample, group), rates, label=label, t=t, seconds=seconds)
