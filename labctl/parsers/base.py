@@ -74,7 +74,8 @@ class Measurement(NamedTuple):
     """One value of one tool output, without the context (arm, cell, host …) that only the record knows.
 
     ``component`` splits a metric (``total``, ``submission``, ``completion``, ``sync``, ``connect``, a statement or
-    transaction name); ``statistic`` is ``mean``, ``min``, ``max``, ``stddev``, ``p50`` … ``p99.99`` or ``total``.
+    transaction name); ``statistic`` is ``mean``, ``min``, ``max``, ``stddev``, ``p50`` … ``p99.99``, ``total``,
+    or ``share`` (of a queue depth class, named by the component, in all I/Os).
     """
 
     metric: Metric

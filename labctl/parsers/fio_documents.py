@@ -19,6 +19,8 @@ _FIO_KEY = '"fio version"'
 #: fio prints each member and each bracket on a line of its own, so a line that starts otherwise is not fio's.
 _JSON_LINE = re.compile(r'^\s*(?:["{}\[\]]|$)')
 _NOT_A_NUMBER = re.compile(r"(:\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}\n])", re.IGNORECASE)
+_DOCUMENT = re.compile(r'^[ \t]*\{\s*"fio version"', re.MULTILINE)
+_NEXT_JOB = re.compile(r"\s*,?\s*(?=\{)")
 _JOBS = re.compile(r'"(?:jobs|client_stats)"\s*:\s*\[')
 _OPTIONS = re.compile(r' options"\s*:\s*\{([^{}]*)\}')
 _KEY = re.compile(r'^\s*"((?:[^"\\]|\\.)*)"\s*:', re.MULTILINE)
@@ -40,17 +42,21 @@ class Documents:
 def find_documents(text: str) -> Documents:
     """Read every fio JSON document of ``text``; never raises."""
     result = Documents()
-    position = 0
+    # Where fio's key and the next document stand is looked up once and not for each bracket of foreign text.
+    position, key_at, following = 0, -1, -1
     while (start := _START.search(text, position)) is not None:
         opening = start.end() - 1
         result.outside += text[position:opening].splitlines()
         try:
             document, end = _decoder.raw_decode(text, opening)
         except (ValueError, RecursionError):
-            following = _next_document(text, opening)
-            piece = text[opening:following]
-            if _FIO_KEY in piece or _JOBS.search(piece):
-                _repair(piece, result)
+            if key_at < opening and (key_at := text.find(_FIO_KEY, opening)) < 0:
+                position = opening
+                break
+            if following <= opening:
+                following = _next_document(text, opening)
+            if key_at < following:
+                _repair(text[opening:following], result)
                 position = following
             else:
                 result.outside.append("{")
@@ -72,7 +78,7 @@ def _is_fio(document: object) -> bool:
 
 def _next_document(text: str, opening: int) -> int:
     """Where the document after the broken one starts: fio's first key comes right after the bracket."""
-    following = re.compile(r'^[ \t]*\{\s*"fio version"', re.MULTILINE).search(text, opening + 1)
+    following = _DOCUMENT.search(text, opening + 1)
     return following.start() if following else len(text)
 
 
@@ -108,7 +114,7 @@ def _salvage(cleaned: str, result: Documents) -> None:
     jobs: list[Any] = []
     listing = _JOBS.search(cleaned)
     position = listing.end() if listing else len(cleaned)
-    while (bracket := re.compile(r"\s*,?\s*(?=\{)").match(cleaned, position)) is not None:
+    while (bracket := _NEXT_JOB.match(cleaned, position)) is not None:
         try:
             job, position = _decoder.raw_decode(cleaned, bracket.end())
         except (ValueError, RecursionError):

@@ -295,3 +295,9 @@ def test_half_a_line_of_a_log_is_no_value():
 )
 def test_log_kind_by_name(name, kind):
     assert fio.log_kind(name) == kind
+
+
+def test_much_foreign_json_before_the_document_costs_little():
+    foreign = b'{\n"a": [\n' * 2_000
+    assert rows(fio.parse(foreign + LIBAIO)) == rows(fio.parse(LIBAIO))
+    assert fio.parse(foreign).measurements == []
