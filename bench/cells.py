@@ -10,24 +10,30 @@ from functools import partial
 from pathlib import Path
 
 from bench.cli import LABCTL
-from bench.timing import Line, seconds
+from bench.timing import Line, run_quietly, seconds
 from labctl.plan.models import Cell, Plan, Step
 
 ROUNDS = 3
-CELLS = 12
 
-STUDY = f"""\
+#: Blocks of eight cells, as studies have them; and blocks of one cell, the worst case for what is paid once a block.
+SWEEPS = {
+    "blocks of 8 cells": ("{rw: [read, write, randread, randwrite], bs: [4KiB, 16KiB]}", 3, 1.5),
+    "blocks of 1 cell": ("{rw: [randread]}", 6, None),
+}
+
+STUDY = """\
 name: short
 title: Short cells
 question: What does a cell cost beyond its tool?
 baseline: one
-repeats: {CELLS}
+repeats: {repeats}
 arms:
   one: {{}}
 workloads:
   fio:
     tool: fio
-    parameters: {{rw: randread, bs: 4KiB, size: 4MiB, ioengine: psync, direct: false, runtime: 1s, ramp: 0s}}
+    parameters: {{size: 4MiB, ioengine: psync, runtime: 1s, ramp: 0s}}
+    sweep: {sweep}
 """
 
 
@@ -59,29 +65,34 @@ def _run_bare(cells: tuple[Cell, ...], scratch: Path) -> None:
             _run_step(step, scratch)
 
 
-def measure(scratch: Path) -> Iterator[Line]:
-    """Seconds a cell in the stages measure and collect beyond the bare commands, and in the run as a whole."""
-    study, inventory, records = scratch / "short.yml", scratch / "lab", scratch / "records"
-    study.write_text(STUDY)
+def _inventory(scratch: Path) -> Path:
+    inventory = scratch / "lab"
     inventory.mkdir()
     variables = (
         f"ansible_connection: local, ansible_python_interpreter: {sys.executable}, lab_workdir: {scratch / 'work'}"
     )
     (inventory / "hosts.yml").write_text(f"all:\n  hosts:\n    local: {{{variables}}}\n")
-    bare_dir = scratch / "bare"
-    bare_dir.mkdir()
+    return inventory
 
-    in_stages, in_all = [], []
-    for number in range(ROUNDS):
-        home = records / str(number)
-        argv = [LABCTL, "run", str(study), "-i", str(inventory), "--records", str(home), "--keep"]
-        whole = seconds(partial(subprocess.run, argv, check=True, capture_output=True))
-        record = next(path.parent for path in home.glob("*/plan.json"))
-        plan = Plan.model_validate_json((record / "plan.json").read_bytes())
-        bare = seconds(partial(_run_bare, plan.cells, bare_dir))
-        subprocess.run([LABCTL, "teardown", str(record)], check=True, capture_output=True)
-        in_stages.append((_stage_seconds(record / "ledger.jsonl", {"measure", "collect"}) - bare) / len(plan.cells))
-        in_all.append((whole - bare) / len(plan.cells))
-    note = f"{CELLS} fio cells of 1 s on the local host"
-    yield Line("a cell beyond its tool, measure and collect", tuple(in_stages), "s", 1.5, note)
-    yield Line("a cell beyond its tool, whole run to the report", tuple(in_all), "s", None, note)
+
+def measure(scratch: Path) -> Iterator[Line]:
+    """Seconds a cell in the stages measure and collect beyond the bare commands, and in the run as a whole."""
+    inventory, study, bare_dir = _inventory(scratch), scratch / "short.yml", scratch / "bare"
+    bare_dir.mkdir()
+    for name, (sweep, repeats, bound) in SWEEPS.items():
+        study.write_text(STUDY.format(sweep=sweep, repeats=repeats))
+        in_stages, in_all = [], []
+        for number in range(ROUNDS):
+            home = scratch / "records" / name.replace(" ", "-") / str(number)
+            argv = [LABCTL, "run", str(study), "-i", str(inventory), "--records", str(home), "--keep"]
+            whole = seconds(partial(run_quietly, *argv))
+            record = next(path.parent for path in home.glob("*/plan.json"))
+            plan = Plan.model_validate_json((record / "plan.json").read_bytes())
+            bare = seconds(partial(_run_bare, plan.cells, bare_dir))
+            run_quietly(LABCTL, "teardown", str(record))
+            stages = _stage_seconds(record / "ledger.jsonl", {"measure", "collect"})
+            in_stages.append((stages - bare) / len(plan.cells))
+            in_all.append((whole - bare) / len(plan.cells))
+        note = f"{len(plan.cells)} fio cells of 1 s on the local host"
+        yield Line(f"a cell beyond its tool, measure and collect, {name}", tuple(in_stages), "s", bound, note)
+        yield Line(f"a cell beyond its tool, probe to report, {name}", tuple(in_all), "s", None, note)
