@@ -67,6 +67,8 @@ def parse(data: bytes) -> ParseResult:
     documents = find_documents(text)
     result = ParseResult(NAME, findings=documents.findings)
     complaints = [line for line in documents.outside if _COMPLAINT.match(line)]
+    if complaints:
+        result.words = words(complaints)
     runs, dropped = drop_snapshots(documents.found)
     if dropped:
         result.findings.append(
@@ -79,9 +81,7 @@ def parse(data: bytes) -> ParseResult:
         )
     for run_index, (document, cut) in enumerate(runs):
         _read_document(document, run_index, result, cut=cut)
-    if complaints:
-        result.words = words(complaints)
-    elif result.failed and result.words is None:
+    if result.failed and result.words is None:
         result.words = "; ".join(f.message for f in result.findings if f.rule == "fio.job-error")
     if not runs:
         _nothing(text, complaints, result)
@@ -135,7 +135,8 @@ def _read_job(
     status = Status.PARTIAL if failed or cut else Status.OK
     if failed:
         result.failed = True
-        message = f"fio job {job!r} ended with error {error}."
+        said = f" It said: {result.words[:300]}" if result.words else ""
+        message = f"fio job {job!r} ended with error {error}.{said}"
         result.findings.append(Finding("fio.job-error", Severity.ERROR, message, {"job": job, "error": str(error)}))
     rows: list[Measurement] = []
     did_anything = False

@@ -147,7 +147,8 @@ def test_error_fails_with_the_tools_words_and_without_rates():
     assert result.failed
     assert result.words is not None
     assert "error=No space left on device" in result.words
-    assert rules(result)["fio.job-error"] == "error"
+    (said,) = [f for f in result.findings if f.rule == "fio.job-error"]
+    assert "No space left on device" in said.message
     for metric in ("iops", "bandwidth", "latency"):
         assert row(result, metric, "mean", "write", job="e")[2] is None
     assert not any(r.status is Status.OK for r in result.measurements)
