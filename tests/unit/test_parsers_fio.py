@@ -206,7 +206,7 @@ def test_all_clients_is_left_out():
         lambda d: d.replace(b"\n", b"\r\n"),
         lambda d: b"note: both iodepth >= 1 and synchronous I/O engine are selected\n" + d + b"trailing words",
         lambda d: b"\xff\xfe" + d.decode().encode("utf-16-le"),
-        lambda d: b"caf\xe9 {not json}\n{\n" + d + b"\n{",
+        lambda d: b"na\xefve {not json}\n{\n" + d + b"\n{",
         lambda d: b'[]\n{}\n{"a": 1}\n' + d,
         lambda d: json.dumps(json.loads(d)).encode(),
     ],
