@@ -118,7 +118,7 @@ def _plan(lab: Lab) -> Plan:
             title=f"{arm} on the machine",
             target="host",
             host=host,
-            storage=PlannedStorage(kind="loop" if "loop" in arm else "directory", path=f"/var/tmp/labctl/{arm}"),
+            storage=PlannedStorage(kind="loop" if "loop" in arm else "directory", path=f"/srv/labctl/{arm}"),
             disk_needed_bytes=2**30,
             disk_free_bytes=2**34,
             needs=("root", "loop devices") if "loop" in arm else (),
@@ -134,7 +134,7 @@ def _plan(lab: Lab) -> Plan:
         lab="localhost",
         seed=20261130,
         repeats=lab.repeats,
-        workdir=dict.fromkeys(lab.hosts, "/var/tmp/labctl"),
+        workdir=dict.fromkeys(lab.hosts, "/srv/labctl"),
         tools=lab.tools,
         arms=arms,
         left_out=(LeftOut(arm="zfs", host=lab.hosts[0], reason="no zfs on this host"),) if lab.left_out else (),
@@ -145,9 +145,11 @@ def _plan(lab: Lab) -> Plan:
     )
 
 
-def _cell(number, arm, host, workload, tool, parameters, point, repeat) -> Cell:
+def _cell(  # noqa: PLR0917 - a row of plain values
+    number, arm, host, workload, tool, parameters, point, repeat
+) -> Cell:
     command = {
-        "fio": ("fio", "--output-format=json+", f"--directory=/var/tmp/labctl/{arm}", "job.fio"),
+        "fio": ("fio", "--output-format=json+", f"--directory=/srv/labctl/{arm}", "job.fio"),
         "sysbench": ("sysbench", "cpu", "--threads=2", "run"),
         "pgbench": ("pgbench", "-c", "4", "-T", "10", "-P", "1"),
     }[tool]
@@ -162,7 +164,7 @@ def _cell(number, arm, host, workload, tool, parameters, point, repeat) -> Cell:
         point=point,
         repeat=repeat,
         block=repeat,
-        data_dir=f"/var/tmp/labctl/{arm}/data",
+        data_dir=f"/srv/labctl/{arm}/data",
         steps=(Step(name="run", phase="run", argv=command, timeout_s=60),),
         estimate_s=30,
         deadline_s=90,
@@ -209,7 +211,9 @@ _UNITS = {
 }
 
 
-def _measure(rows, context, metric, statistic, value, operation="", component="total", phase="run"):
+def _measure(  # noqa: PLR0917 - a row of plain values
+    rows, context, metric, statistic, value, operation="", component="total", phase="run"
+):
     rows["measurements"].append(
         {
             **context,
@@ -324,9 +328,9 @@ def _fingerprint(rows, context, cell: Cell) -> None:
 
 def _facts(lab: Lab, host: str) -> dict[str, Any]:
     paths = {
-        f"/var/tmp/labctl/{arm}": {
-            "requested": f"/var/tmp/labctl/{arm}",
-            "existing_parent": "/var/tmp",
+        f"/srv/labctl/{arm}": {
+            "requested": f"/srv/labctl/{arm}",
+            "existing_parent": "/srv",
             "fs_type": "ext4",
             "device": "/dev/vda1",
             "block_device": {"name": "vda", "model": "QEMU DISK", "rotational": False},

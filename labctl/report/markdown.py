@@ -40,6 +40,11 @@ def code(text: str) -> str:
     return f"{fence}{pad}{line}{pad}{fence}"
 
 
+def _code_cell(text: str) -> str:
+    """Inline code in a table, where even there a bar would end the cell."""
+    return code(text).replace("|", "\\|")
+
+
 def block(text: str) -> str:
     """A code block, whatever the text holds."""
     fence = "`" * max(3, max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
@@ -186,7 +191,10 @@ def _fingerprints(report: Report) -> Iterator[str]:
         yield (
             table(
                 header,
-                ((code(item.field), *(escape(item.values[column]) for column in prints.columns)) for item in group),
+                (
+                    (_code_cell(item.field), *(escape(item.values[column]) for column in prints.columns))
+                    for item in group
+                ),
                 numbers_from=len(header),
             )
             if group
@@ -194,7 +202,7 @@ def _fingerprints(report: Report) -> Iterator[str]:
         )
     if prints.same:
         yield "### The same for all cells"
-        yield table(("Field", "Value"), ((code(item.field), escape(item.value)) for item in prints.same), 2)
+        yield table(("Field", "Value"), ((_code_cell(item.field), escape(item.value)) for item in prints.same), 2)
 
 
 def _findings(report: Report, to_record: str) -> Iterator[str]:
@@ -207,7 +215,7 @@ def _findings(report: Report, to_record: str) -> Iterator[str]:
             (
                 (
                     escape(row.severity),
-                    code(row.rule).replace("|", "\\|"),
+                    _code_cell(row.rule),
                     escape(row.message),
                     escape(words.cells_text(row)),
                     ", ".join(f"[{escape(name)}]({words.raw_url(to_record, name)})" for name in row.raw_files[:3])

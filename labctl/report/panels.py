@@ -232,8 +232,9 @@ def _distribution_panels(frame: pd.DataFrame) -> dict[tuple[str, str, str], list
 
 
 def _distribution(arm: str, sample: int, frame: pd.DataFrame) -> Distribution:
-    counts = frame.groupby("bin", sort=True)["count"].sum()
-    counts = counts[counts > 0]
-    return Distribution(
-        arm, sample, tuple(float(value) for value in counts.index), tuple(int(value) for value in counts)
-    )
+    bins, place = np.unique(frame["bin"].to_numpy(dtype=np.float64), return_inverse=True)
+    # Integers, because a float loses counts above 2**53.
+    counts = np.zeros(len(bins), dtype=np.int64)
+    np.add.at(counts, place, frame["count"].to_numpy(dtype=np.int64))
+    used = counts > 0
+    return Distribution(arm, sample, tuple(bins[used].tolist()), tuple(counts[used].tolist()))
