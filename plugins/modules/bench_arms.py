@@ -149,7 +149,8 @@ class Arms:
         if marker is not None:
             self.before.append(self.after[-1])
         else:
-            self.check_space(path, arm["size_bytes"] or 0)
+            if arm["size_bytes"]:
+                self.check_space(path, arm["size_bytes"])
             if not self.module.check_mode:
                 own.make_directory(path, "arm", self.run_id, DIRECTORY_MODE, arm=arm["name"])
         return {"name": arm["name"], "path": path, "device": None, "direct_io": None}

@@ -127,11 +127,16 @@ def render_settings(settings: dict, socket_dir: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def check_instance(instance: dict) -> None:
-    """Refuse unsafe paths, a socket path that the kernel cannot take, and settings that are not the user's."""
+def check_instance(instance: dict, *, parents: bool) -> None:
+    """Refuse unsafe paths, a socket path that the kernel cannot take, and settings that are not the user's.
+
+    Args:
+        instance: one of the module's instances.
+        parents: whether the directories above must be there; in check mode nobody has made them.
+    """
     for path in (instance["data_dir"], instance["socket_dir"]):
         own.check_path(path)
-        if not os.path.isdir(os.path.dirname(path)):
+        if parents and not os.path.isdir(os.path.dirname(path)):
             raise own.Refused(f"{os.path.dirname(path)} does not exist")
     length = len(os.fsencode(instance["socket_dir"] + SOCKET_NAME))
     if length > SOCKET_PATH_MAX:
@@ -191,7 +196,7 @@ class Clusters:
 
     def present(self, instance: dict) -> None:
         """Run initdb where that is not done, and write the settings where they differ."""
-        check_instance(instance)
+        check_instance(instance, parents=not self.module.check_mode)
         data_dir = instance["data_dir"]
         marker = self.marker_of(data_dir)
         ready = marker is not None and marker.get("state") == "ready"

@@ -9,6 +9,7 @@ module: bench_residue
 short_description: Look for anything that a run has left on a host
 description:
   - Looks for directories, images, mounts, loop devices, processes and systemd units of a run. Changes nothing.
+  - Fails if there is something, but not in check mode, where everything is still there.
 options:
   workdir:
     description: The working directory of labctl.
@@ -152,6 +153,8 @@ def main() -> None:
         module.fail_json(msg=f"Refused: {refused}.")
     left = left_files(roots) + left_mounts(roots) + left_loops(roots)
     left += left_processes(roots) + left_units(module, run_id)
+    if left and not module.check_mode:
+        module.fail_json(msg=f"Left behind by run {run_id}: {'; '.join(left)}.", left=left)
     module.exit_json(changed=False, left=left)
 
 

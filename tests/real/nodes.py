@@ -48,13 +48,6 @@ table inet labctl_cut {
   chain out { type filter hook output priority -200; tcp sport 22 drop; }
 }
 """
-# Loop devices belong to the machine, not to the container. Detaches those whose image lies on the node's own disk.
-FREE_LOOPS = """\
-umount --all --types xfs,ext4 2>/dev/null
-disk=$(mountpoint --fs-devno /)
-losetup --noheadings --output NAME,BACK-MAJ:MIN | awk -v disk="$disk" '$2 == disk { print $1 }' |
-    xargs --no-run-if-empty losetup --detach
-"""
 _ENV = {**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"}
 
 
@@ -210,7 +203,8 @@ class Node:
 
     def stop(self) -> None:
         """Switch the node off in order: systemd stops its services."""
-        _run("podman", "stop", "--time", "20", self.name)
+        with self._loops_freed():
+            _run("podman", "stop", "--time", "20", self.name)
 
     def start(self) -> None:
         """Switch a stopped node on and wait for SSH."""
@@ -224,8 +218,9 @@ class Node:
 
     def power_cut(self) -> None:
         """Kill everything at once, as a pulled plug does; ``start()`` boots again."""
-        _run("podman", "kill", "--signal", "KILL", self.name)
-        _run("podman", "wait", self.name)
+        with self._loops_freed():
+            _run("podman", "kill", "--signal", "KILL", self.name)
+            _run("podman", "wait", self.name)
 
     def cut(self) -> None:
         """Drop everything that goes to or from the node's sshd, as a pulled cable does; open sessions hang."""
@@ -241,8 +236,21 @@ class Node:
 
     def remove(self) -> None:
         """Remove the node, its disk, and the loop devices that hold images on it."""
-        self.exec("sh", "-c", FREE_LOOPS, check=False)
-        _run("podman", "rm", "--force", "--time", "0", self.name)
+        with self._loops_freed():
+            _run("podman", "rm", "--force", "--time", "0", self.name)
+
+    @contextlib.contextmanager
+    def _loops_freed(self) -> Iterator[None]:
+        """Detach loop devices of the node after it is gone: they belong to the machine's kernel and would stay.
+
+        Images on the node's own disk are told from all others by the device number of that disk.
+        """
+        disk = self.exec("mountpoint", "--fs-devno", "/", check=False).stdout.strip()
+        yield
+        listed = _run("losetup", "--noheadings", "--output", "NAME,BACK-MAJ:MIN").stdout
+        for name, number in (line.split() for line in listed.splitlines()):
+            if disk and number == disk:
+                _run("losetup", "--detach", name)
 
 
 @contextlib.contextmanager
@@ -256,7 +264,7 @@ def running_node(name: str = "node") -> Iterator[Node]:
             *("podman", "--runtime", _runtime(), "run", "--detach", "--name", node.name, "--hostname", node.name),
             *("--label", LABEL, "--privileged", "--systemd=false", "--env", "container=podman"),
             *("--stop-signal", "SIGRTMIN+3", "--cgroupns=private", "--ip", node.address),
-            *("--tmpfs", "/run:rw,dev,suid,exec,mode=755", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:rw,exec"),  # noqa: S108
+            *("--tmpfs", "/run:rw,dev,suid,exec,mode=755", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:rw,exec"),
             *("--ulimit", "nofile=20000:20000", "--ulimit", "nproc=32768:32768"),
             *(image, "/lib/systemd/systemd"),
         )
