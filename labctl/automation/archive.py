@@ -89,8 +89,7 @@ class Archive:
 
     def result(self, result: PlaybookResult) -> None:
         """Writes the typed result; its presence says that the run came to an end under labctl's eyes."""
-        document = dataclasses.asdict(result)
-        document["artifacts"] = str(result.artifacts)
+        document = self._redact.value({**dataclasses.asdict(result), "artifacts": str(result.artifacts)})
         with open_private(self.directory / "result.json") as stream:
             json.dump(document, stream, indent=2, sort_keys=True, default=str)
             stream.write("\n")

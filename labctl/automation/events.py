@@ -95,8 +95,6 @@ class Recap:
             self._item_messages.setdefault((event.host, str(data.get("task_uuid"))), []).append(event.message)
         elif event.kind in (_FAILED, _UNREACHABLE) and not data.get("ignore_errors"):
             self._error(event, data)
-        elif event.kind == "runner_on_ok":
-            self._published(event.host, data.get("res") or {})
 
     @property
     def lost_events(self) -> bool:
@@ -152,9 +150,18 @@ class Recap:
             )
         )
 
-    def _published(self, host: str, result: Mapping[str, Any]) -> None:
-        """``set_stats``: ansible-runner's recap carries only what is not per host, so the task's own result is read."""
-        stats = result.get("ansible_stats")
+    def publish(self, raw: Mapping[str, Any]) -> None:
+        """Takes what a task published with ``set_stats``, from an event that is *not* redacted.
+
+        labctl works on these values, and a weak password may be a common word: a lab whose password is "root" would
+        else turn every path of root's into stars. Whoever writes them redacts them.
+
+        ansible-runner's recap carries only what is not per host, so the task's own result is read.
+        """
+        data = raw.get("event_data")
+        if raw.get("event") != "runner_on_ok" or not isinstance(data, Mapping):
+            return
+        host, stats = str(data.get("host") or ""), (data.get("res") or {}).get("ansible_stats")
         if isinstance(stats, Mapping) and stats.get("per_host") and isinstance(stats.get("data"), Mapping):
             published = self.results.setdefault(host, {})
             for key, value in stats["data"].items():

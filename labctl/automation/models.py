@@ -64,7 +64,7 @@ class PlaybookResult:
     hosts: dict[str, HostStats] = field(default_factory=dict)
     errors: tuple[TaskError, ...] = ()
     results: dict[str, dict[str, object]] = field(default_factory=dict)
-    """Host → what the playbook published with ``set_stats`` (``per_host: true``), redacted."""
+    """Host → what the playbook published with ``set_stats`` (``per_host: true``); not redacted, for work and not to show."""
     lost_events: bool = False
     duration_s: float = 0.0
 

@@ -30,6 +30,7 @@ _HARMLESS_KEY = re.compile(
     r"(?:_|-)(?:file|path|dir|directory|name|length|ttl|policy|expiry|expires?|prompt|less|type|id)$|^no_|passwordless",
     re.IGNORECASE,
 )
+_IDENTIFIER = re.compile(r"[\w.-]+")
 KEY_PATTERNS = (_SECRET_KEY.pattern, _HARMLESS_KEY.pattern)
 """For a process that judges keys by itself: secret if the first is found and the second is not, whatever the case."""
 _KEY = rf"[\w.-]*(?:{_KEY_WORDS})\w*"
@@ -50,8 +51,11 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def looks_secret(key: str) -> bool:
-    """Whether a variable of this name holds a secret by its looks (``ansible_become_password``, ``api_token``)."""
-    return bool(_SECRET_KEY.search(key)) and not _HARMLESS_KEY.search(key)
+    """Whether a variable of this name holds a secret by its looks (``ansible_become_password``, ``api_token``).
+
+    Only identifiers are names of variables: a path or a sentence that is a key of a mapping says what it is about.
+    """
+    return bool(_IDENTIFIER.fullmatch(key) and _SECRET_KEY.search(key)) and not _HARMLESS_KEY.search(key)
 
 
 def secret_values(value: object, *, below_secret: bool = False) -> Iterator[str]:

@@ -171,7 +171,7 @@ def _take(
     redactor: Redactor,
     on_event: Callable[[TaskEvent], None] | None,
 ) -> None:
-    """One event: redact first, then everything else."""
+    """One event: redact first, then everything else but what labctl itself has to work on."""
     if "counter" not in raw:
         return  # ansible-runner's own end mark
     clean = redactor.value(raw)
@@ -179,6 +179,7 @@ def _take(
         return
     event = task_event(clean)
     recap.add(clean, event)
+    recap.publish(raw)
     archive.event(clean)
     if on_event is None:
         return

@@ -104,7 +104,7 @@ def write_tables(tables: Mapping[str, pa.Table], directory: Path) -> list[Path]:
         LabctlError: the directory cannot be written or the disk is full; the files that were there stay whole.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return sorted(_write(table, directory / f"{name}.parquet") for name, table in tables.items())
     except OSError as error:
         raise LabctlError(

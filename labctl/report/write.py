@@ -39,7 +39,7 @@ def write_report(record_root: Path, out: Path | None = None, formats: Iterable[s
     directory = out if out is not None else RecordLayout(record_root).report
     to_record = quote(os.path.relpath(record_root.resolve(), directory.resolve()), safe="/.")
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
         raise LabctlError(f"cannot make the report's directory: {exc.strerror}", where=Where(directory)) from exc
     written: list[Path] = []

@@ -32,7 +32,7 @@ arms:
 workloads:
   fio:
     tool: fio
-    parameters: {size: 4MiB, runtime: 1s, ramp: 0s, bs: 4KiB, direct: DIRECT, ioengine: psync}
+    parameters: {size: 4MiB, runtime: 1s, ramp: 0s, bs: 4KiB, ioengine: psync}
     sweep: {rw: [randread, write]}
   cpu:
     tool: sysbench-cpu
@@ -148,7 +148,7 @@ def is_event(kind: str, **fields: object) -> Callable[[dict[str, Any]], bool]:
     return lambda event: event["event"] == kind and all(event.get(key) == value for key, value in fields.items())
 
 
-def make_bench(root: Path, *, study: str = STUDY, hosts: str | None = None, direct: bool = True) -> Bench:
+def make_bench(root: Path, *, study: str = STUDY, hosts: str | None = None) -> Bench:
     """Write a lab of one local host and a study below ``root``."""
     inventory = root / "lab"
     inventory.mkdir(parents=True)
@@ -159,7 +159,7 @@ def make_bench(root: Path, *, study: str = STUDY, hosts: str | None = None, dire
     )
     (inventory / "hosts.yml").write_text(text)
     path = root / "tiny.yml"
-    path.write_text(study.replace("DIRECT", str(direct).lower()))
+    path.write_text(study)
     return Bench(root, path, inventory, root / "records", workdir)
 
 

@@ -44,7 +44,7 @@ def fill(path: Path, *, leave: int) -> Path:
 def test_target_that_fills_up_stops_the_run_with_the_tools_words_and_goes_on_later(tmp_path: Path) -> None:
     study = PILOT.replace("size: 4MiB", "size: 16MiB") + "max_equal_failures: 2\n"
     study = study.replace("  cpu:\n    tool: sysbench-cpu\n    parameters: {time: 1s, threads: 1}\n", "")
-    bench = make_bench(tmp_path, study=study, direct=False)
+    bench = make_bench(tmp_path, study=study)
     with small_filesystem(bench.workdir, "128m"):
         with bench.running(*bench.run_arguments()) as running:
             running.until(is_event("stage_finished", stage="host"))
@@ -68,7 +68,7 @@ def test_target_that_fills_up_stops_the_run_with_the_tools_words_and_goes_on_lat
 @pytest.mark.needs("root")
 @pytest.mark.real(what="fault:disk-full-on-controller", where="localhost")
 def test_controller_that_fills_up_loses_nothing(tmp_path: Path) -> None:
-    bench = make_bench(tmp_path, study=PILOT, direct=False)
+    bench = make_bench(tmp_path, study=PILOT)
     with small_filesystem(bench.records, "16m"):
         with bench.running(*bench.run_arguments()) as running:
             running.until(is_event("cell_finished"))
@@ -88,7 +88,7 @@ def test_controller_that_fills_up_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.real(what="fault:unwritable-records", where="localhost")
 def test_records_directory_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
-    bench = make_bench(tmp_path, study=PILOT, direct=False)
+    bench = make_bench(tmp_path, study=PILOT)
     bench.records.write_text("a file, not a directory")
     result = bench.labctl(*[word for word in bench.run_arguments() if word != "--json"])
     assert result.returncode == 1
@@ -100,7 +100,7 @@ def test_records_directory_that_cannot_be_made_is_a_clear_error(tmp_path: Path) 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     root = tmp_path_factory.mktemp("finished")
-    bench = make_bench(root, study=PILOT, direct=False)
+    bench = make_bench(root, study=PILOT)
     result = bench.labctl(*bench.run_arguments())
     assert result.returncode == 0, result.stdout + result.stderr
     yield bench

@@ -19,14 +19,14 @@ pytestmark = [
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    yield make_bench(tmp_path, study=PILOT, direct=False)
+    yield make_bench(tmp_path, study=PILOT)
     remove(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The cells of a run that nobody disturbed."""
-    bench = make_bench(tmp_path_factory.mktemp("undisturbed"), study=PILOT, direct=False)
+    bench = make_bench(tmp_path_factory.mktemp("undisturbed"), study=PILOT)
     result = bench.labctl(*bench.run_arguments())
     assert result.returncode == 0, result.stdout + result.stderr
     return set(final_states(bench.record()))

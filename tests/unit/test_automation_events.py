@@ -10,6 +10,7 @@ def fold(*raws):
     for number, raw in enumerate(raws, 1):
         complete = {"counter": number, **raw}
         recap.add(complete, task_event(complete))
+        recap.publish(complete)
     return recap
 
 

@@ -129,6 +129,8 @@ def test_secret_values_are_found_below_secret_keys():
         ("ansible_private_key_file", False),
         ("no_password", False),
         ("lab_description", False),
+        ("/srv/secrets/work", False),
+        ("what the password is about", False),
     ],
 )
 def test_looks_secret(key, expected):
