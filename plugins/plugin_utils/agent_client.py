@@ -52,8 +52,9 @@ class Client:
     def _push(self) -> None:
         root, where = shlex.quote(self._workdir), shlex.quote(self.run_dir)
         script = (
-            f"umask 077; [ -d {root} ] || mkdir -p {root} || exit; mkdir -p {where} && cd {where} || exit; "
-            '[ "$(id -u)" -ne 0 ] || chmod 0711 .. . || exit; '
+            '[ "$(id -u)" -eq 0 ] && mode=711 || mode=700; '  # as root, PostgreSQL must pass as another user
+            f"[ -d {root} ] || {{ (umask 022; mkdir -p {root}) && chmod $mode {root}; }} || exit; "
+            f"umask 077; mkdir -p {where} && cd {where} && chmod $mode .. . || exit; "
             "cat > agent.pyz.new && mv -f agent.pyz.new agent.pyz"
         )
         answer = self._execute(script, package.build())
