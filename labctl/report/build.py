@@ -212,7 +212,11 @@ def _findings(plan: Plan, frame: pd.DataFrame, cells: Sequence[CellRow]) -> tupl
     grouped: dict[tuple[str, str, str, str], tuple[dict[str, None], dict[str, None]]] = defaultdict(lambda: ({}, {}))
     for item in plan.findings:
         grouped[item.severity, item.rule, item.message, item.where or "plan"]
+    planned = {(item.severity, item.rule, item.message) for item in plan.findings}
     for row in frame.itertuples(index=False):
+        if not row.cell and (str(row.severity), str(row.rule), str(row.message)) in planned:
+            # The normaliser repeats the planner's findings, without the place that they are about.
+            continue
         place = grouped[str(row.severity), str(row.rule), str(row.message), ""]
         if row.cell:
             place[0][str(row.cell)] = None

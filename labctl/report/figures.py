@@ -5,6 +5,7 @@ They are chosen by metric and statistic, not by tool, so that a new tool needs n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 #: Phases whose measurements are the result; ``""`` is a file that labctl did not run itself.
@@ -61,6 +62,22 @@ def kind_of(figure: dict[str, str]) -> Kind:
         _LATENCY,
         higher_is_better=figure.get("higher_is_better", "True").lower() == "true",
     )
+
+
+def telling_rate(parameters: Mapping[str, object]) -> str:
+    """The rate that says more where a tool gives both: bandwidth for large blocks, operations for small ones."""
+    return "bandwidth" if block_size(parameters) >= LARGE_BLOCK else "iops"
+
+
+def block_size(parameters: Mapping[str, object]) -> int:
+    """Bytes of ``bs``, ``block_size`` …; 0 where there is none or it cannot be read."""
+    for name in ("bs", "block_size", "blocksize", "file_block_size"):
+        text = str(parameters.get(name, "")).lower().removesuffix("b").removesuffix("i")
+        number = text.rstrip("kmg")
+        if number.isascii() and number.isdigit():
+            suffix = text[len(number) :]
+            return int(number) * {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}.get(suffix, 0)
+    return 0
 
 
 #: Percentiles shown of a distribution.

@@ -18,8 +18,8 @@ _MOVING = re.compile(
 )
 #: ``paths.<directory>.<field>``: the directory is the arm's own, so only the field can be compared.
 _PATH = re.compile(r"^paths\.(?P<path>.*)\.(?P<field>(?:block_device\.)?[a-z_]+)$")
-#: Fields that say where the arm's directory is, and nothing of what it is.
-_PLACE = re.compile(r"^(path\.requested|path\.existing_parent|schema|host\.boot_id)$")
+#: Fields that say where or when, and nothing of what was there; the busy processes of a moment are in the bundles.
+_PLACE = re.compile(r"^(path\.requested|path\.existing_parent|schema|host\.boot_id|load\.busy\b.*)$")
 
 
 def build_fingerprints(frame: pd.DataFrame, arms: Sequence[str]) -> Fingerprints:

@@ -137,6 +137,9 @@ def _workload(report: Report, workload: Workload) -> Iterator[str]:
             yield from _results(point, host)
         yield "What exactly ran (first cell; other arms differ in paths only):"
         yield block("\n".join(step.line for step in point.commands))
+        for name, content in dict.fromkeys(file for step in point.commands for file in step.files):
+            yield f"With the file {code(name)}:"
+            yield block(content.rstrip("\n"))
 
 
 def _overview(figure: Figure, name: str) -> str:

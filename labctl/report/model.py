@@ -106,11 +106,12 @@ class DistributionPanel:
 
 @dataclass(frozen=True, slots=True)
 class StepCommand:
-    """What exactly ran: one step of a cell."""
+    """What exactly ran: one step of a cell, and the files that it was given."""
 
     phase: str
     name: str
     line: str
+    files: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

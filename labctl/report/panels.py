@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from labctl.report.figures import telling_rate
 from labctl.report.model import CellRow, Distribution, DistributionPanel, Line, SeriesPanel
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _series_panels(
                 *(_panel_title(key), key[0], key[1], units[key[1]], tuple(panels[key])),
                 ramp_s=ramp if key[0] == "agent" else None,
             )
-            for key in _choose(panels)
+            for key in _choose(panels, telling_rate(parameters.get(place[:2], {})))
         ]
     return result
 
@@ -142,9 +143,9 @@ _ADDED = frozenset({"iops", "bandwidth", "transactions_rate", "queries_rate", "e
 
 def _one_line(group: pd.DataFrame, metric: str) -> pd.Series[float] | None:
     """Time → value of one sample; None where several files (one a job) cannot be put together soundly."""
-    if group["t"].is_monotonic_increasing and group["t"].is_unique:
-        return pd.Series(group["value"].to_numpy(), index=group["t"].to_numpy())
     files = group["raw_file"].nunique()
+    if files <= 1 and group["t"].is_monotonic_increasing and group["t"].is_unique:
+        return pd.Series(group["value"].to_numpy(), index=group["t"].to_numpy())
     if files <= 1:
         return group.groupby("t", sort=True)["value"].mean()
     if metric not in _ADDED:
@@ -166,10 +167,10 @@ def _telling(metric: str, component: str) -> bool:
     )
 
 
-def _choose(panels: Mapping[_Counter, Sequence[Line]]) -> list[_Counter]:
-    """The tool's own lines first, then the counters, the busiest disks before the idle ones."""
+def _choose(panels: Mapping[_Counter, Sequence[Line]], rate: str) -> list[_Counter]:
+    """The tool's own lines first, then the counters, the busiest disks before the idle ones; nothing twice."""
     busy = {key: _activity(lines) for key, lines in panels.items()}
-    alive = [key for key in panels if busy[key] > 0]
+    alive = [key for key in panels if busy[key] > 0 and not _told_better(key, panels, rate)]
     own = sorted((key for key in alive if key[0] != "agent"), key=_panel_rank)[:MAX_PANELS]
     counters = sorted(
         (key for key in alive if key[0] == "agent"), key=lambda key: (_AGENT_RANK[key[1]], -busy[key], key)
@@ -177,6 +178,17 @@ def _choose(panels: Mapping[_Counter, Sequence[Line]]) -> list[_Counter]:
     return [*own, *counters[:MAX_COUNTERS]]
 
 
+def _told_better(key: _Counter, panels: Iterable[_Counter], rate: str) -> bool:
+    """Whether another line of the tool says the same: the other rate, or the whole latency instead of a part."""
+    source, metric, operation, component = key
+    if source == "agent":
+        return False
+    if metric in {"iops", "bandwidth"} and metric != rate:
+        return (source, rate, operation, component) in panels
+    return component in _PARTS and (source, metric, operation, "total") in panels
+
+
+_PARTS = frozenset({"submission", "completion"})
 _AGENT_RANK = {"cpu_used": 0, "bandwidth": 1, "memory_used": 2}
 
 
@@ -215,8 +227,10 @@ def _distribution_panels(frame: pd.DataFrame) -> dict[tuple[str, str, str], list
     latency = frame[frame["metric"] == "latency"]
     result: dict[tuple[str, str, str], list[DistributionPanel]] = defaultdict(list)
     by = ["workload", "point", "host", "operation", "component"]
-    for key, group in latency.groupby(by, sort=True, observed=True):
-        workload, point, host, operation, component = map(str, key)
+    groups = {tuple(map(str, key)): group for key, group in latency.groupby(by, sort=True, observed=True)}
+    for (workload, point, host, operation, component), group in groups.items():
+        if component in _PARTS and (workload, point, host, operation, "total") in groups:
+            continue
         merged = [_distribution(str(arm), 0, part) for arm, part in group.groupby("arm", sort=False, observed=True)]
         single = [
             _distribution(str(arm), int(float(str(sample))), part)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from labctl.parsers.base import UNIT_OF, Metric
 from labctl.plan.models import Cell, Plan
-from labctl.report.figures import ADDITIVE, KINDS, LARGE_BLOCK, LOAD_OPERATIONS, RUN_PHASES, Kind, kind_of
+from labctl.report.figures import ADDITIVE, KINDS, LOAD_OPERATIONS, RUN_PHASES, Kind, kind_of, telling_rate
 from labctl.report.model import (
     ArmFigure,
     CellRow,
@@ -188,7 +188,9 @@ def _point(workload: str, name: str, cells: list[Cell], context: _Context) -> Po
     return Point(
         name=name,
         parameters=tuple((key, _scalar(value)) for key, value in first.parameters.items()),
-        commands=tuple(StepCommand(step.phase, step.name, shlex.join(step.argv)) for step in first.steps),
+        commands=tuple(
+            StepCommand(step.phase, step.name, shlex.join(step.argv), tuple(step.files.items())) for step in first.steps
+        ),
         hosts=tuple(
             _host(workload, name, host, [cell for cell in cells if cell.host == host], context) for host in hosts
         ),
@@ -206,9 +208,9 @@ def _host(workload: str, point: str, host: str, cells: list[Cell], context: _Con
     available: dict[_Key, None] = {}
     for cell in cells:
         available.update(dict.fromkeys(context.readings.get(cell.id, {})))
-    large = any(_block_size(cell.parameters) >= LARGE_BLOCK for cell in cells)
+    rate = telling_rate(cells[0].parameters)
     figures = tuple(
-        _figure(kind, key, by_arm, context, plotted=_plotted(kind, available, large=large))
+        _figure(kind, key, by_arm, context, plotted=_plotted(kind, available, rate))
         for kind, key in _select(available, context.wanted)
     )
     series, distributions = context.panels.get((workload, point, host), ((), ()))
@@ -244,23 +246,12 @@ def _preference(kind: Kind, key: _Key) -> tuple[int, int, int]:
     return operation, kind.statistics.index(key[1]), kind.components.index(key[3])
 
 
-def _plotted(kind: Kind, available: Iterable[_Key], *, large: bool) -> bool:
+def _plotted(kind: Kind, available: Iterable[_Key], rate: str) -> bool:
     """One rate a chart is enough: bandwidth for large blocks, operations for small ones."""
     metrics = {key[0] for key in available}
     if {"iops", "bandwidth"} <= metrics and kind.metric in {"iops", "bandwidth"}:
-        return (kind.metric == "bandwidth") == large
+        return kind.metric == rate
     return kind.plotted
-
-
-def _block_size(parameters: Mapping[str, object]) -> int:
-    """Bytes of ``bs``, ``block_size`` …; 0 where there is none or it cannot be read."""
-    for name in ("bs", "block_size", "blocksize", "file_block_size"):
-        text = str(parameters.get(name, "")).lower().removesuffix("b").removesuffix("i")
-        number = text.rstrip("kmg")
-        if number.isascii() and number.isdigit():
-            suffix = text[len(number) :]
-            return int(number) * {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}.get(suffix, 0)
-    return 0
 
 
 def _figure(kind: Kind, key: _Key, by_arm: Mapping[str, list[Cell]], context: _Context, *, plotted: bool) -> Figure:

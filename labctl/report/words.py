@@ -61,9 +61,10 @@ def headline_warnings(report: Report) -> list[str]:
         if "virtual machine" in host.machine or "container" in host.machine
     ]
     grave = [row for row in report.findings if row.severity in {"error", "warning"}]
-    warnings += [finding_sentence(row) for row in grave[:_HEADLINE]]
-    if len(grave) > _HEADLINE:
-        warnings.append(f"{len(grave) - _HEADLINE} more errors and warnings are listed under Failures and warnings.")
+    said = list(dict.fromkeys(finding_sentence(row) for row in grave))
+    warnings += said[:_HEADLINE]
+    if len(said) > _HEADLINE:
+        warnings.append(f"{len(said) - _HEADLINE} more errors and warnings are listed under Failures and warnings.")
     if report.problems:
         warnings.append(f"The record is damaged or incomplete: {'; '.join(report.problems)}.")
     return warnings

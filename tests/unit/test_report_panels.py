@@ -1,6 +1,8 @@
 import math
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,3 +66,45 @@ def test_series_have_one_line_a_sample_and_shade_the_ramp_of_counters_only(tmp_p
         (arm, sample) for arm in ("disk", "tmpfs") for sample in (1, 2, 3)
     ]
     assert {panel.source: panel.ramp_s for panel in host.series} == {"fio": None, "agent": pytest.approx(2.0)}
+
+
+def rows_of(record, change):
+    path = record / "tables" / "series.parquet"
+    table = pq.read_table(path)
+    rows = [row for old in table.to_pylist() for row in change(old)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+
+
+@pytest.fixture
+def one_arm(tmp_path):
+    return build_record(tmp_path / "r", Lab(arms=("disk",), tools=("fio",), block_sizes=("4k",), repeats=1))
+
+
+def panels_of(record):
+    return build_report(load_record(record)).workloads[0].points[0].hosts[0].series
+
+
+def test_rates_of_jobs_are_added_up_though_their_times_differ(one_arm):
+    before = next(panel for panel in panels_of(one_arm) if panel.metric == "iops")
+    rows_of(one_arm, lambda row: [row | {"raw_file": "a"}, row | {"raw_file": "b", "t": row["t"] + 0.002}])
+    after = next(panel for panel in panels_of(one_arm) if panel.metric == "iops")
+    assert after.lines[0].y == pytest.approx([2 * value for value in before.lines[0].y])
+
+
+def test_latencies_of_jobs_have_no_common_line(one_arm):
+    rows_of(one_arm, lambda row: [row | {"metric": "latency", "raw_file": name} for name in ("a", "b")])
+    assert not [panel for panel in panels_of(one_arm) if panel.source == "fio"]
+
+
+def test_what_says_the_same_is_drawn_once(one_arm):
+    variants = (("iops", "total"), ("bandwidth", "total"), ("latency", "total"), ("latency", "completion"))
+    rows_of(
+        one_arm,
+        lambda row: (
+            [row | {"metric": metric, "component": component} for metric, component in variants]
+            if row["source"] == "fio"
+            else []
+        ),
+    )
+    shown = {(panel.metric, "completion" in panel.title) for panel in panels_of(one_arm)}
+    assert shown == {("iops", False), ("latency", False)}

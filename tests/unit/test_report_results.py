@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -216,3 +217,14 @@ def test_equal_records_give_equal_bytes(tmp_path, small):
     one = [path.read_bytes() for path in write_report(record)]
     two = [path.read_bytes() for path in write_report(record)]
     assert one == two
+
+
+def test_a_finding_of_the_planner_is_said_once(tmp_path, small):
+    record = build_record(tmp_path / "r", small)
+    found = json.loads((record / "plan.json").read_text())["findings"][0]
+    path = record / "tables" / "findings.parquet"
+    schema = pq.read_schema(path)
+    row = {"rule": found["rule"], "severity": found["severity"], "message": found["message"], "evidence": "{}"}
+    pq.write_table(pa.Table.from_pylist([row], schema=schema), path)
+    findings = build_report(load_record(record)).findings
+    assert [item.message for item in findings].count(found["message"]) == 1
