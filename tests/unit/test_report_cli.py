@@ -12,9 +12,8 @@ def record(tmp_path_factory):
 
 
 def test_prints_the_paths_that_it_wrote(record, tmp_path):
-    result = CliRunner().invoke(
-        app, ["report", str(record), "-o", str(tmp_path / "new" / "out"), "--format", "md, csv"]
-    )
+    out = tmp_path / "new" / "out"
+    result = CliRunner().invoke(app, ["report", str(record), "-o", str(out), "--format", "md, csv"])
     assert result.exit_code == 0
     paths = result.stdout.split()
     assert [path.rsplit("/", 1)[1] for path in paths] == ["report.md", "cells.csv", "samples.csv", "summary.csv"]
