@@ -34,7 +34,7 @@ def machine_of(container_node: Node, tmp_path):  # noqa: F811
 
 
 @pytest.fixture
-def machine(machine_of) -> Machine:
+def machine(machine_of):
     """The node as user ``lab`` with the run's directories made."""
     host = machine_of("lab")
     host.stats(host.play("host"))
