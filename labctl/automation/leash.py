@@ -1,7 +1,9 @@
 """``ansible-playbook`` that cannot outlive the process which started it. Run by path, never imported by labctl.
 
 The kernel sends SIGTERM when the parent dies, however it dies (``kill -9``, out of memory): see prctl(2),
-PR_SET_PDEATHSIG. Ansible then ends its workers. Ansible runs inside this interpreter, so the leash costs nothing.
+PR_SET_PDEATHSIG. Ansible then ends its workers and what they run. Ansible runs inside this interpreter, so the leash
+costs nothing. It is the last resort: as long as ``worker.py`` lives, that one stops the whole tree. What Ansible is
+about to start in the very moment of the signal may run to its own end.
 """
 
 from __future__ import annotations

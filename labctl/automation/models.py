@@ -64,7 +64,7 @@ class PlaybookResult:
     hosts: dict[str, HostStats] = field(default_factory=dict)
     errors: tuple[TaskError, ...] = ()
     results: dict[str, dict[str, object]] = field(default_factory=dict)
-    """Host → what the playbook published with ``set_stats`` (``per_host: true``); not redacted, for work and not to show."""
+    """Host → what the playbook published with ``set_stats`` (``per_host: true``). Not redacted: not to be shown."""
     lost_events: bool = False
     duration_s: float = 0.0
 

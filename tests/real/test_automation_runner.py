@@ -392,6 +392,7 @@ def test_ansible_does_not_outlive_labctl_killed_with_9(lab, also_the_worker):
 def test_a_dead_worker_is_told(lab):
     def kill(event):
         if event.kind == "runner_on_start":
+            assert wait_for(lambda: running("sleep 77009"))
             psutil.Process().children()[0].kill()
 
     result = run(lab, "- ansible.builtin.command: sleep 77009", on_event=kill)

@@ -86,7 +86,9 @@ def test_results_come_from_set_stats_per_host():
         result = {"ansible_stats": {"data": data, "per_host": True, "aggregate": True}}
         return {"event": "runner_on_ok", "event_data": {"host": host, "res": result}}
 
-    recap = fold(published("a", k=1, d={"x": 1}), published("b", k=1), published("a", d={"y": 2}))
+    recap = Recap()
+    for raw in (published("a", k=1, d={"x": 1}), published("b", k=1), published("a", d={"y": 2})):
+        recap.publish(raw)
     assert recap.results == {"a": {"k": 1, "d": {"x": 1, "y": 2}}, "b": {"k": 1}}
 
 
