@@ -15,11 +15,12 @@ from labctl.automation.runner import run_playbook
 # Nodes share the machine's loop devices, and sessions may run at once: the id, and so every path, is this one's own.
 RUN = f"r{os.getpid()}"
 MIB = 1 << 20
-# Everything that a run could leave, by name only: what is left counts, not when a log grew.
-LISTING = """\
+# Everything that a run could leave, by name only: what is left counts, not when a log grew. Below /run/user systemd
+# mounts a directory for whoever logs in.
+LISTING = f"""\
 find /var/tmp /dev/shm /mnt /srv /opt /etc -xdev ! -path '/var/tmp/systemd-private-*' | LC_ALL=C sort
-cut -d' ' -f5 /proc/self/mountinfo | LC_ALL=C sort
-losetup --noheadings --output BACK-FILE | grep /var/tmp/labctl || true
+cut -d' ' -f5 /proc/self/mountinfo | grep -v ^/run/user/ | LC_ALL=C sort
+losetup --noheadings --output BACK-FILE | grep /{RUN}/ || true
 pgrep -a 'postgres|pg_ctl' || true
 """
 

@@ -128,8 +128,8 @@ def test_a_database_that_cannot_be(machine, change, prepare, words):
 
 def test_a_fault_in_variables_is_told_from_one_of_the_host(machine):
     result = machine.play("host", bench_storage_arms=[{"name": "a", "kind": "tape", "path": "/x"}])
-    assert result.errors[-1].spec_error
-    assert "tape" in machine.refusal(result)
+    assert result.status == "spec-error"
+    assert "tape" in result.errors[-1].message
 
 
 def test_an_ordinary_user_without_sudo_is_told_what_to_install(machine_of):
