@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pwd
 import subprocess
 import tempfile
@@ -41,4 +40,4 @@ def test_root_prepares_databases_for_the_user_postgres(tmp_path):
         assert (data / "PG_VERSION").is_file()
         assert machine.stats(machine.play("host", **wanted)).changed == 0
         machine.stats(machine.play("teardown", **wanted))
-        assert os.listdir(base) == []
+        assert list(Path(base).iterdir()) == []
