@@ -72,6 +72,7 @@ import shutil
 import signal
 import subprocess
 import time
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.labctl.lab.plugins.module_utils import ownership as own
@@ -162,7 +163,7 @@ class Clusters:
 
     def run(self, argv: list) -> str:
         """Run a command as the database user; its own words as refusal if it fails."""
-        identity = {}
+        identity: dict[str, Any] = {}
         if os.getuid() != self.user.pw_uid:
             identity = {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
         environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "HOME": self.user.pw_dir}
@@ -351,6 +352,7 @@ def main() -> None:
             module.fail_json(msg="PostgreSQL's initdb is not installed on this host.")
         if user is None:
             module.fail_json(msg=f"User {name} does not exist; it is to own the data directories.")
+            return
     else:
         user = pwd.getpwuid(os.getuid())
     work = Clusters(module, user)

@@ -161,13 +161,13 @@ def main() -> None:
     unknown = [name for name in module.params["tools"] if tool_of(name) is None]
     if unknown:
         module.fail_json(msg=f"Unknown tool {', '.join(unknown)}; known are {', '.join(TOOLS)}.")
-    wanted = list(dict.fromkeys(tool_of(name) for name in module.params["tools"]))
+    wanted = list(dict.fromkeys(tool_of(name) or name for name in module.params["tools"]))
     minimum = {tool_of(name) or name: str(version) for name, version in module.params["minimum"].items()}
     found, missing, outdated, lacking = {}, [], [], []
     for tool in wanted:
         programs = TOOLS[tool]["programs"]
-        paths = [find_program(name) for name in programs]
-        if None in paths:
+        paths = [path for path in map(find_program, programs) if path is not None]
+        if len(paths) < len(programs):
             missing.append(tool)
             lacking.append(tool)
             continue

@@ -6,6 +6,7 @@ import pwd
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_root_prepares_databases_for_the_user_postgres(tmp_path):
         # The user postgres must pass; the directory of the run itself is made by the role.
         Path(base).chmod(0o711)
         machine = Machine("here", tmp_path / "hosts.yml", tmp_path, shell, f"{base}/w")
-        wanted = {
+        wanted: dict[str, Any] = {
             "bench_storage_arms": [machine.directory_arm()],
             "bench_postgresql_instances": [machine.instance("dir")],
         }
