@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Annotated
@@ -26,6 +25,7 @@ from labctl.cli import (
     study,
     teardown,
 )
+from labctl.cli.output import print_json
 from labctl.errors import ExitCode, InvalidFileError, LabctlError
 
 app = typer.Typer(
@@ -82,7 +82,7 @@ def show_error(error: LabctlError, *, as_json: bool) -> None:
             {"what": fault.what, "where": str(fault.where) if fault.where else None, "hint": fault.hint}
             for fault in _faults(error)
         ]
-        typer.echo(json.dumps({"event": "error", "code": int(error.code), "errors": faults}))
+        print_json({"event": "error", "code": int(error.code), "errors": faults})
         return
     for fault in _faults(error):
         place = f"{fault.where}: " if fault.where is not None else ""

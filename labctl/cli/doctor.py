@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +10,7 @@ import typer
 
 from labctl.cli.lab_options import LabOption, LimitOption
 from labctl.cli.options import JsonOption, RecordsOption
+from labctl.cli.output import print_json
 from labctl.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ def doctor(
 
         labctl doctor -i inventories/rack4 -l storage --json
     """
+    from dataclasses import asdict
+
     from labctl.lab.loader import load_lab
     from labctl.lab.survey import survey
 
@@ -46,8 +47,8 @@ def doctor(
     counts = {status: sum(check.status == status for check in checks) for status in _STYLES}
     if as_json:
         for check in checks:
-            typer.echo(json.dumps({"event": "check", **asdict(check)}, ensure_ascii=False))
-        typer.echo(json.dumps({"event": "summary", **counts}))
+            print_json({"event": "check", **asdict(check)})
+        print_json({"event": "summary", **counts})
     elif sys.stdout.isatty():
         _table(checks)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from labctl.cli.options import JsonOption, RecordsOption
+from labctl.cli.output import print_json
 
 if TYPE_CHECKING:
     from labctl.run.events import Listener
@@ -80,7 +80,7 @@ def records(where: RecordsOption = Path("records"), as_json: JsonOption = False)
     for path in found:
         data = describe(path)
         if as_json:
-            typer.echo(json.dumps(data))
+            print_json(data)
             continue
         created = time.strftime("%Y-%m-%d %H:%M", time.localtime(data["created"])) if data["created"] else "?"
         cells = ", ".join(f"{count} {state}" for state, count in data["cells"].items()) or "no cells"

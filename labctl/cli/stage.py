@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,6 +92,8 @@ def stage(
         )
         if diff:
             typer.echo((result.artifacts / "stdout.txt").read_text("utf-8"))
+    import json
+
     # The file with the variables has gone with its directory, so the line has to carry them.
     plain = shlex.join(["-e", json.dumps(redact.value(variables))])
     line = result.command_line.replace(file_option(result.artifacts / "extravars.json"), plain)
@@ -186,6 +186,8 @@ def _stop(status: Status | None) -> AbstractContextManager[threading.Event]:
 
 
 def _recap(result: PlaybookResult, line: str) -> None:
+    from dataclasses import asdict
+
     for host, stats in result.hosts.items():
         told = (f"{count} {word}" for word, count in asdict(stats).items() if count)
         typer.echo(f"{host}: {', '.join(told)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from labctl.cli.options import JsonOption
+from labctl.cli.output import print_json
 
 app = typer.Typer(
     help="Study files: the built-in ones, a check of yours, the schema for editors.", no_args_is_help=True
@@ -24,7 +24,7 @@ def list_studies(*, as_json: JsonOption = False) -> None:
     studies = [load_study(path).study for path in builtin_studies().values()]
     if as_json:
         for study in studies:
-            typer.echo(json.dumps({"name": study.name, "title": study.title, "arms": list(study.arms)}))
+            print_json({"name": study.name, "title": study.title, "arms": list(study.arms)})
         return
     width = max((len(study.name) for study in studies), default=0)
     for study in studies:
@@ -44,7 +44,7 @@ def schema() -> None:
     """Print the JSON Schema of study files."""
     from labctl.study.schema import study_schema
 
-    typer.echo(json.dumps(study_schema(), indent=2))
+    print_json(study_schema(), indent=2)
 
 
 @app.command()
@@ -57,6 +57,6 @@ def check(file: Annotated[Path, typer.Argument(help="A study file.")], *, as_jso
     study = load_study(file if file.suffix else Path.cwd() / file).study
     points = sum(len(expand(workload)) for workload in study.workloads.values())
     if as_json:
-        typer.echo(json.dumps({"name": study.name, "arms": len(study.arms), "points": points}))
+        print_json({"name": study.name, "arms": len(study.arms), "points": points})
         return
     typer.echo(f"{file}: {study.name} is valid: {len(study.arms)} arms, {points} points, {study.repeats} repeats")
