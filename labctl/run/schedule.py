@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from labctl.plan.models import Cell, Plan
 from labctl.record.ledger import LedgerView
 
+#: Estimated work below which the fixed costs of a batch would be felt.
+MIN_BATCH_S = 60.0
 #: A batch ends after this much estimated work, so that evidence comes home at least so often.
 MAX_BATCH_S = 1800.0
 #: A cell that was lost this often (reboot, killed agent) is failed, so that a run always ends.
@@ -21,16 +23,17 @@ def pending_cells(plan: Plan, ledger: LedgerView, *, retry_failed: bool = False)
     return [cell for cell in plan.cells if (entry := ledger.cells.get(cell.id)) is None or entry.state not in settled]
 
 
-def next_batch(pending: Sequence[Cell], *, max_s: float = MAX_BATCH_S) -> list[Cell]:
-    """The longest run of cells from the front that is one block and at most ``max_s`` of estimated work.
+def next_batch(pending: Sequence[Cell], *, min_s: float = MIN_BATCH_S, max_s: float = MAX_BATCH_S) -> list[Cell]:
+    """Cells from the front that are handed to the agents at once: whole blocks, as many as make ``min_s`` of work.
 
-    A batch never spans two blocks: a block holds every arm once, and evidence is collected between blocks, never beside
-    a measurement. The first cell is always in, however long it is.
+    Handing over and collecting costs some seconds, and is done between batches, never beside a measurement: so short
+    blocks go together. A batch ends in the middle of a block only where the block is longer than ``max_s``. The first
+    cell is always in, however long it is.
     """
     batch: list[Cell] = []
     total = 0.0
     for cell in pending:
-        if batch and (cell.block != batch[0].block or total + cell.estimate_s > max_s):
+        if batch and (total + cell.estimate_s > max_s or (cell.block != batch[-1].block and total >= min_s)):
             break
         batch.append(cell)
         total += cell.estimate_s

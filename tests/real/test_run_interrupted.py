@@ -62,37 +62,37 @@ def test_second_signal_ends_at_once_and_resume_picks_up_the_agent(bench: Bench) 
     assert {state for state, _ in final_states(bench.record()).values()} == {"done"}
 
 
-MOMENTS: list[Callable[[dict[str, Any]], bool]] = [
-    is_event("stage_started", stage="host"),
-    is_event("task", stage="host"),
-    is_event("stage_started", stage="measure"),
-    is_event("cell_started"),
-    is_event("step_started", phase="run"),
-    is_event("cell_finished"),
-    is_event("stage_started", stage="collect"),
-    is_event("stage_finished", stage="collect"),
-    is_event("stage_started", stage="teardown"),
-]
+#: What is waited for, one after the other, before each kill.
+MOMENTS: dict[str, list[Callable[[dict[str, Any]], bool]]] = {
+    "before the host stage": [is_event("stage_started", stage="host")],
+    "in the host stage": [is_event("task", stage="host")],
+    "before measuring": [is_event("stage_started", stage="measure")],
+    "at the start of a cell": [is_event("cell_started")],
+    "in a cell": [is_event("step_started", phase="run")],
+    "between cells": [is_event("cell_finished")],
+    "while collecting": [is_event("stage_finished", stage="measure"), is_event("stage_started", stage="collect")],
+    "after collecting": [is_event("stage_finished", stage="collect")],
+    "in teardown": [is_event("stage_started", stage="teardown")],
+}
 
 
 def test_killed_in_every_phase_one_after_the_other_the_run_ends_as_if_undisturbed(tmp_path: Path) -> None:
-    # One arm and many short blocks: an agent that labctl left behind finishes its block.
-    study = PILOT.replace("  two: {}\n", "").replace("repeats: 2", f"repeats: {len(MOMENTS)}")
-    bench = make_bench(tmp_path, study=study)
+    # A minute of cells: the agent is no child of labctl's and goes on while labctl is killed again and again.
+    bench = make_bench(tmp_path, study=PILOT.replace("  two: {}\n", "").replace("repeats: 2", "repeats: 18"))
     planned = bench.labctl("plan", str(bench.study), "-i", str(bench.inventory), "--json")
     undisturbed = {cell["id"] for cell in json.loads(planned.stdout)["cells"]}
     arguments = bench.run_arguments()
-    for moment in MOMENTS:
+    for moments in MOMENTS.values():
         with bench.running(*arguments) as running:
-            running.until(moment)
+            for moment in moments:
+                running.until(moment)
             running.kill()
-        # The agent is no child of labctl's: it goes on, so no kill costs a cell.
         arguments = ["resume", str(bench.record()), "--json"]
     resumed = bench.labctl(*arguments)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     states = final_states(bench.record())
     assert set(states) == undisturbed
-    assert set(states.values()) == {("done", 1)}
+    assert set(states.values()) == {("done", 1)}, "no kill costs a cell, and none is measured twice"
     assert bench.left_on_host() == []
 
 

@@ -63,16 +63,34 @@ def test_only_done_and_failed_cells_are_settled() -> None:
     assert [item.id for item in pending_cells(plan, ledger, retry_failed=True)] == ["a", "b", "d", "e", "f"]
 
 
-def test_batches_cover_every_cell_once_in_order_and_never_span_blocks() -> None:
+def batches(cells: list[Cell], *, min_s: float, max_s: float) -> list[list[Cell]]:
+    found, rest = [], list(cells)
+    while batch := next_batch(rest, min_s=min_s, max_s=max_s):
+        found.append(batch)
+        rest = rest[len(batch) :]
+    return found
+
+
+def test_batches_cover_every_cell_once_in_order_and_stay_below_the_limit() -> None:
     rng = random.Random(7)
     cells = [cell(f"c{n}", block=1 + n // 9, estimate_s=rng.choice([5, 400, 900, 4000])) for n in range(60)]
-    rest, seen = list(cells), []
-    while batch := next_batch(rest, max_s=1800):
-        assert len({item.block for item in batch}) == 1
-        assert len(batch) == 1 or sum(item.estimate_s for item in batch) <= 1800
-        seen += batch
-        rest = rest[len(batch) :]
-    assert seen == cells
+    made = batches(cells, min_s=60, max_s=1800)
+    assert [item for batch in made for item in batch] == cells
+    assert all(len(batch) == 1 or sum(item.estimate_s for item in batch) <= 1800 for batch in made)
+
+
+def test_short_blocks_go_together_and_long_ones_alone() -> None:
+    short = [cell(f"c{n}", block=1 + n // 2, estimate_s=10) for n in range(12)]
+    assert [len(batch) for batch in batches(short, min_s=60, max_s=1800)] == [6, 6]
+    long = [cell(f"c{n}", block=1 + n // 2, estimate_s=50) for n in range(6)]
+    assert [len(batch) for batch in batches(long, min_s=60, max_s=1800)] == [2, 2, 2]
+
+
+def test_a_batch_ends_between_blocks() -> None:
+    cells = [cell(f"c{n}", block=1 + n // 7, estimate_s=20) for n in range(70)]
+    for batch in batches(cells, min_s=60, max_s=1800)[:-1]:
+        after = cells[cells.index(batch[-1]) + 1]
+        assert after.block != batch[-1].block
 
 
 def test_cells_are_grouped_by_host_in_order() -> None:
