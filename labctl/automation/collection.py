@@ -7,7 +7,6 @@ but a symbolic link to our own collection, put first on ``ANSIBLE_COLLECTIONS_PA
 
 from __future__ import annotations
 
-import configparser
 import hashlib
 import os
 import tempfile
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from labctl.automation.ansible_cfg import read_ansible_cfg
 from labctl.errors import LabctlError
 
 NAMESPACE, NAME = "labctl", "lab"
@@ -97,25 +97,10 @@ def configured_paths(environ: Mapping[str, str], cwd: Path) -> str:
     """
     if value := environ.get("ANSIBLE_COLLECTIONS_PATH"):
         return value
-    home = Path(environ.get("HOME") or "~").expanduser()
-    named = environ.get("ANSIBLE_CONFIG")
-    candidates = [Path(named).expanduser()] if named else []
-    candidates += [cwd / "ansible.cfg", home / ".ansible.cfg", Path("/etc/ansible/ansible.cfg")]
-    for candidate in candidates:
-        config = candidate / "ansible.cfg" if candidate.is_dir() else candidate
-        if not config.is_file():
-            continue
-        parser = configparser.ConfigParser(interpolation=None, inline_comment_prefixes=(";",))
-        try:
-            parser.read(config, encoding="utf-8")
-        except (configparser.Error, OSError, UnicodeDecodeError):
-            break  # Ansible itself will say what is wrong with it.
-        defaults = parser["defaults"] if parser.has_section("defaults") else {}
-        value = defaults.get("collections_path") or defaults.get("collections_paths")
-        if value:
-            parts = [Path(part).expanduser() for part in value.split(":") if part]
-            return ":".join(str(config.parent / part) for part in parts)
-        break
+    config = read_ansible_cfg(environ, cwd)
+    if value := config.get("defaults", "collections_path", "collections_paths"):
+        parts = [Path(part).expanduser() for part in value.split(":") if part]
+        return ":".join(str(config.directory / part) for part in parts)
     return _DEFAULT_PATHS
 
 

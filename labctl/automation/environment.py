@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping
+from pathlib import Path
 
+from labctl.automation.ansible_cfg import read_ansible_cfg
 from labctl.automation.redact import looks_secret
 
 PASS_ENV = "LABCTL_PASS_ENV"  # noqa: S105 - the name of a variable
@@ -39,6 +41,10 @@ _FORCED = {
     "ANSIBLE_NOCOWS": "1",
 }
 _DEFAULTS = {"ANSIBLE_PIPELINING": "True"}
+_SSH_ARGS = "-C -o ControlMaster=auto -o ControlPersist=60s"
+"""Ansible's own default of ``ssh_args``."""
+_KEEPALIVE = "-o ServerAliveInterval=10 -o ServerAliveCountMax=3"
+"""A cut cable does not close a connection; without this, ssh waits for TCP to give up, a quarter of an hour."""
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
@@ -50,12 +56,26 @@ def passed_names(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for raw in environ.get(PASS_ENV, "").split(",") if (name := raw.strip()))
 
 
-def scrubbed(environ: Mapping[str, str], collections_path: str | None = None) -> dict[str, str]:
+def ssh_args(environ: Mapping[str, str], cwd: Path) -> str:
+    """Arguments of ssh, scp and sftp: the user's or Ansible's, then a limit for silence.
+
+    ssh takes the first value of an option, so a ``ServerAliveInterval`` of the user's own stays.
+    """
+    configured = environ.get("ANSIBLE_SSH_ARGS")
+    if configured is None:
+        configured = read_ansible_cfg(environ, cwd).get("ssh_connection", "ssh_args") or _SSH_ARGS
+    return f"{configured} {_KEEPALIVE}".strip()
+
+
+def scrubbed(
+    environ: Mapping[str, str], collections_path: str | None = None, *, cwd: Path | None = None
+) -> dict[str, str]:
     """The environment for Ansible.
 
     Args:
         environ: the user's environment.
         collections_path: value for ``ANSIBLE_COLLECTIONS_PATH``; None keeps the user's.
+        cwd: where Ansible will be started, whose ``ansible.cfg`` counts; None is the current directory.
 
     Returns:
         Allowed and passed variables, then labctl's defaults, then what labctl forces; always with a UTF-8 locale, which
@@ -71,6 +91,7 @@ def scrubbed(environ: Mapping[str, str], collections_path: str | None = None) ->
     for name, value in _DEFAULTS.items():
         env.setdefault(name, value)
     env.update(_FORCED)
+    env["ANSIBLE_SSH_ARGS"] = ssh_args(env, cwd or Path.cwd())
     if collections_path is not None:
         env["ANSIBLE_COLLECTIONS_PATH"] = collections_path
     locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""

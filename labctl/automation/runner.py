@@ -91,7 +91,7 @@ def run_playbook(
         raise LabctlError("there is no such inventory", where=str(inventory), code=ExitCode.USAGE)
     cwd = Path.cwd()
     ours = collection.ensure(os.environ)
-    env = environment.scrubbed(os.environ, collection.collections_path(os.environ, cwd, ours))
+    env = environment.scrubbed(os.environ, collection.collections_path(os.environ, cwd, ours), cwd=cwd)
     variables = dict(extravars or {})
     redactor = (redact or Redactor()).extended((*secret_values(variables), *environment.secrets_of(env)))
     options = _options(limit=limit, check=check, diff=diff, forks=forks, vault_password_file=vault_password_file)

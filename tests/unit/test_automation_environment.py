@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from labctl.automation import collection, environment
@@ -49,6 +51,23 @@ def test_ansible_always_gets_an_utf8_locale(lang, expected):
 def test_pipelining_is_on_unless_the_user_says_otherwise():
     assert environment.scrubbed({})["ANSIBLE_PIPELINING"] == "True"
     assert environment.scrubbed({"ANSIBLE_PIPELINING": "False"})["ANSIBLE_PIPELINING"] == "False"
+
+
+def effective(args: str, name: str) -> str:
+    """What ssh makes of its arguments."""
+    done = subprocess.run(["ssh", "-G", *args.split(), "host"], capture_output=True, text=True, check=True)
+    return next(line.split()[1] for line in done.stdout.splitlines() if line.startswith(f"{name.lower()} "))
+
+
+@pytest.mark.needs("ssh")
+def test_ssh_notices_silence_whatever_the_user_configured_but_keeps_the_users_own_limit(tmp_path):
+    (tmp_path / "ansible.cfg").write_text("[ssh_connection]\nssh_args = -o ControlMaster=no -o ConnectionAttempts=7\n")
+    for given in ({"HOME": str(tmp_path / "none")}, {"ANSIBLE_CONFIG": str(tmp_path)}, {"ANSIBLE_SSH_ARGS": ""}):
+        args = environment.scrubbed(given, cwd=tmp_path / "none")["ANSIBLE_SSH_ARGS"]
+        assert 0 < int(effective(args, "ServerAliveInterval")) * int(effective(args, "ServerAliveCountMax")) <= 60
+        assert effective(args, "ConnectionAttempts") == ("7" if "ANSIBLE_CONFIG" in given else "1")
+    own = environment.scrubbed({"ANSIBLE_SSH_ARGS": "-o ServerAliveInterval=99"})["ANSIBLE_SSH_ARGS"]
+    assert effective(own, "ServerAliveInterval") == "99"
 
 
 def test_a_checkout_is_known_by_its_galaxy_file(tmp_path):
