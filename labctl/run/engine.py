@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,7 +112,7 @@ class Engine:
         working = [host for host in hosts if _agent(result, host).get("alive")]
         if working:
             self.emit(RunEvent("notice", {"message": f"the agent still works on {', '.join(working)}; waiting for it"}))
-            self._measure([cell for cell in self._pending() if cell.host in working], whole=False)
+            self._watched(working, lambda: self._stages.wait(working))
         self._orphans_are_interrupted("labctl was gone and no bundle was left")
 
     def _pending(self) -> list[Cell]:
@@ -129,15 +129,19 @@ class Engine:
         # With --retry-failed a cell may fail again: that is its last word.
         self.retry_failed = False
 
-    def _measure(self, cells: Sequence[Cell], *, whole: bool = True) -> bool:
-        """One batch, measured, brought home and accounted for; False if an agent vanished.
-
-        ``whole`` False: an agent that an earlier labctl started works on a batch of its own; only wait for it.
-        """
-        hosts = sorted({cell.host for cell in cells})
+    def _measure(self, cells: Sequence[Cell]) -> bool:
+        """One batch, measured, brought home and accounted for; False if an agent vanished."""
         attempts = {cell.id: self.ledger.view.next_attempt(cell.id) for cell in cells}
+        result, whole = self._watched(sorted({cell.host for cell in cells}), lambda: self._stages.measure(cells))
+        if whole:
+            self._checked(result)
+            self._unmeasured_count(cells, attempts)
+        return whole
+
+    def _watched(self, hosts: Sequence[str], measure: Callable[[], PlaybookResult]) -> tuple[PlaybookResult, bool]:
+        """Let the agents work, follow them, bring home what they leave; the second value is False if one vanished."""
         with Follower(self.layout.progress, self._progress.saw, on_error=self._cancel.set):
-            result = self._stages.measure(cells)
+            result = measure()
         if self.stop.is_set() or self._breaker.reason:
             self._wind_down(hosts)
         if result.status == "timeout":
@@ -148,11 +152,7 @@ class Engine:
         for host, agent in lost.items():
             self.emit(RunEvent("notice", {"message": f"the agent on {host} vanished: {agent.get('reason', '')}"}))
         self._orphans_are_interrupted("; ".join(str(agent.get("reason")) for agent in lost.values()) or "no bundle")
-        if not lost:
-            self._checked(result)
-            if whole:
-                self._unmeasured_count(cells, attempts)
-        return not lost
+        return result, not lost
 
     def _unmeasured_count(self, cells: Sequence[Cell], attempts: dict[str, int]) -> None:
         """A batch that ended in peace without a bundle for a cell: count the attempt, or this would go on for ever."""

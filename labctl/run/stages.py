@@ -54,16 +54,23 @@ class Stages:
     def measure(self, cells: Sequence[Cell]) -> PlaybookResult:
         """Hand ``cells`` to the agents of their hosts and wait until they are through."""
         batches = self._write_batches(cells)
-        deadline_s = _MEASURE_SLACK_S + sum(cell.deadline_s for cell in cells)
+        return self._wait(list(batches), batches, sum(cell.deadline_s for cell in cells))
+
+    def wait(self, hosts: Sequence[str]) -> PlaybookResult:
+        """Wait for agents that an earlier labctl started; gives them nothing new."""
+        return self._wait(hosts, {}, sum(cell.deadline_s for cell in self.plan.cells if cell.host in hosts))
+
+    def _wait(self, hosts: Sequence[str], batches: Mapping[str, str], work_s: float) -> PlaybookResult:
+        deadline_s = _MEASURE_SLACK_S + work_s
         variables = {
             "labctl_batches": batches,
-            "labctl_serial": len(batches) if self.plan.parallel_hosts else 1,
+            "labctl_serial": len(hosts) if self.plan.parallel_hosts else 1,
             "labctl_progress": str(self.layout.progress),
             "labctl_poll_s": self.poll_s,
             "labctl_reconnect_s": self.reconnect_s,
             "labctl_deadline_s": deadline_s,
         }
-        return self._play("measure", list(batches), variables, timeout_s=deadline_s + self.reconnect_s + 60.0)
+        return self._play("measure", hosts, variables, timeout_s=deadline_s + self.reconnect_s + 60.0)
 
     def collect(self, hosts: Sequence[str], *, even_when_canceled: bool = False) -> PlaybookResult:
         """Bring finished bundles home, straight into ``raw/``."""
