@@ -17,7 +17,7 @@ from labctl.run.events import Listener, RunEvent
 from labctl.run.progress import Progress
 from labctl.run.reconcile import HomeBundle, reconcile
 from labctl.run.schedule import MAX_ATTEMPTS, CircuitBreaker, next_batch, pending_cells
-from labctl.run.stages import Stages
+from labctl.run.stages import STOP_RECONNECT_S, Stages
 from labctl.run.watch import Follower
 
 
@@ -107,8 +107,7 @@ class Engine:
     def _pick_up(self, hosts: Sequence[str]) -> None:
         """What an earlier labctl left behind: bundles that came home, bundles on the hosts, agents that still work."""
         self._account(reconcile(self.layout, self.plan, self.ledger))
-        result = self._checked(self._stages.collect(hosts))
-        self._account(reconcile(self.layout, self.plan, self.ledger))
+        result = self._bring_home(hosts)
         working = [host for host in hosts if _agent(result, host).get("alive")]
         if working:
             self.emit(RunEvent("notice", {"message": f"the agent still works on {', '.join(working)}; waiting for it"}))
@@ -146,13 +145,20 @@ class Engine:
             self._wind_down(hosts)
         if result.status == "timeout":
             self._stages.stop(hosts)
-        self._checked(self._stages.collect(hosts))
-        self._account(reconcile(self.layout, self.plan, self.ledger))
+        self._bring_home(hosts)
         lost = {host: _agent(result, host) for host in hosts if _agent(result, host).get("agent_lost")}
         for host, agent in lost.items():
             self.emit(RunEvent("notice", {"message": f"the agent on {host} vanished: {agent.get('reason', '')}"}))
         self._orphans_are_interrupted("; ".join(str(agent.get("reason")) for agent in lost.values()) or "no bundle")
         return result, not lost
+
+    def _bring_home(self, hosts: Sequence[str]) -> PlaybookResult:
+        result = self._checked(self._stages.collect(hosts))
+        for host in hosts:
+            for bundle, why in (_agent(result, host).get("damaged") or {}).items():
+                self.emit(RunEvent("notice", {"message": f"{host}: bundle {bundle} is damaged, kept aside: {why}"}))
+        self._account(reconcile(self.layout, self.plan, self.ledger))
+        return result
 
     def _unmeasured_count(self, cells: Sequence[Cell], attempts: dict[str, int]) -> None:
         """A batch that ended in peace without a bundle for a cell: count the attempt, or this would go on for ever."""
@@ -185,7 +191,7 @@ class Engine:
         else:
             stopped = _Stopped("interrupted", ExitCode.INTERRUPTED, "stopped by a signal")
         self._stages.stop(hosts)
-        self._stages.collect(hosts, even_when_canceled=True)
+        self._stages.collect(hosts, even_when_canceled=True, reconnect_s=STOP_RECONNECT_S)
         self._account(reconcile(self.layout, self.plan, self.ledger))
         self._orphans_are_interrupted(stopped.reason)
         if self._breaker.reason and not self.keep:

@@ -24,6 +24,8 @@ from labctl.run.schedule import by_host
 COLLECTION = "labctl.lab"
 #: Added to the sum of the cells' deadlines: starting the agent, noticing its end.
 _MEASURE_SLACK_S = 120.0
+#: How long a host is tried that should be stopped: somebody waits for the prompt.
+STOP_RECONNECT_S = 30.0
 _STAGE_TIMEOUT_S = {"host": 3600.0, "collect": 3600.0, "stop": 180.0, "teardown": 900.0}
 _STATE: dict[str, StageState] = {"successful": "done", "canceled": "canceled"}
 
@@ -72,19 +74,28 @@ class Stages:
         }
         return self._play("measure", hosts, variables, timeout_s=deadline_s + self.reconnect_s + 60.0)
 
-    def collect(self, hosts: Sequence[str], *, even_when_canceled: bool = False) -> PlaybookResult:
-        """Bring finished bundles home, straight into ``raw/``."""
-        variables = {"labctl_inbox": str(self.layout.raw), "labctl_progress": str(self.layout.progress)}
+    def collect(
+        self, hosts: Sequence[str], *, even_when_canceled: bool = False, reconnect_s: float | None = None
+    ) -> PlaybookResult:
+        """Bring finished bundles home, straight into ``raw/``; ``reconnect_s`` None: as long as everything else."""
+        variables = {
+            "labctl_inbox": str(self.layout.raw),
+            "labctl_progress": str(self.layout.progress),
+            "labctl_reconnect_s": self.reconnect_s if reconnect_s is None else reconnect_s,
+        }
         return self._play("collect", hosts, variables, even_when_canceled=even_when_canceled)
 
     def stop(self, hosts: Sequence[str]) -> PlaybookResult:
         """Stop the agents and their running cells."""
-        return self._play("stop", hosts, {"labctl_progress": str(self.layout.progress)}, even_when_canceled=True)
+        return self._play("stop", hosts, {"labctl_reconnect_s": STOP_RECONNECT_S}, even_when_canceled=True)
 
     def teardown(self, hosts: Sequence[str]) -> PlaybookResult:
         """Remove everything that the run made on the hosts."""
         return self._play(
-            "teardown", hosts, {"labctl_host_vars": host_vars(self.plan, self.run_id)}, even_when_canceled=True
+            "teardown",
+            hosts,
+            {"labctl_host_vars": host_vars(self.plan, self.run_id), "labctl_reconnect_s": self.reconnect_s},
+            even_when_canceled=True,
         )
 
     def _write_batches(self, cells: Sequence[Cell]) -> dict[str, str]:

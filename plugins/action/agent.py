@@ -96,7 +96,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             raise AnsibleActionFail(f"batch: {error}") from error
 
     def _started(self) -> dict[str, Any]:
-        code, answer = self._client.call("start --batch -", self._read_batch())
+        batch = self._read_batch()
+        # Asking twice starts nothing twice: a live agent stays, and what a dead one finished is not done again.
+        code, answer = self._patiently(lambda: self._client.call("start --batch -", batch))
         if code == EXIT_BUSY:
             since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(float(answer.get("since", 0))))
             holder = f"run {answer.get('run')} of {answer.get('owner')} (pid {answer.get('pid')}, since {since})"
@@ -120,7 +122,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def _wait(self, status: dict[str, Any] | None) -> dict[str, Any]:
         """Follow the agent until it ends or is lost."""
-        watch = _Watch(self._client, self._progress, self._args)
+        watch = _Watch(self._is_alive, self._progress, self._args)
         if status is None:
             status, _, _ = self._patiently(lambda: self._client.poll(0))
         while True:
@@ -133,6 +135,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             if not alive and status is not None and status["state"] == "running" and status["pid"] == pid:
                 status, alive, boot = self._patiently(lambda: self._client.poll(pid))  # noqa: B023 - it may just have ended
             watch.note(alive=alive, boot=boot)
+
+    def _is_alive(self) -> bool:
+        """What the host's lock says, which is slower to ask for than the status file."""
+        _, answer = self._patiently(lambda: self._client.call("status"))
+        return bool(answer.get("alive"))
 
     def _patiently(self, ask: Callable[[], _T]) -> _T:
         """Ask over a connection that may be cut: connect anew until ``reconnect_s`` are over."""
@@ -157,7 +164,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return {"changed": changed, "state": answer.get("state"), "killed": bool(answer.get("killed"))}
 
     def _removed(self) -> dict[str, Any]:
-        _, answer = self._client.call(f"remove --grace {self._args['grace_s']}", make=False)
+        command = f"remove --grace {self._args['grace_s']}"
+        _, answer = self._patiently(lambda: self._client.call(command, make=False))
         return {"changed": bool(answer.get("removed"))}
 
     def _collected(self) -> dict[str, Any]:
@@ -165,15 +173,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         inbox = Path(self._args["inbox"])
         _, answer = self._patiently(lambda: self._client.call("list --recover", make=False))
         missing = [
-            entry
-            for entry in answer.get("attempts", [])
-            if not inbox_of.bundle_path(inbox, entry["id"], entry["attempt"]).exists()
+            entry for entry in answer.get("attempts", []) if not inbox_of.is_here(inbox, entry["id"], entry["attempt"])
         ]
         collected: list[dict[str, Any]] = []
+        damaged: dict[str, str] = {}
         try:
             inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
             for group in inbox_of.groups(missing, _TAR_BYTES):
-                self._collect(inbox, [f"{entry['id']}/a{entry['attempt']}" for entry in group])
+                damaged.update(self._collect(inbox, [f"{entry['id']}/a{entry['attempt']}" for entry in group]))
                 for entry in group:
                     found = {"cell": entry["id"], "attempt": entry["attempt"], "status": entry["status"]}
                     collected.append({**found, "error": entry["error"]})
@@ -183,23 +190,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return {
             "changed": bool(collected),
             "collected": collected,
+            "damaged": damaged,
             "recovered": answer.get("recovered", []),
             # Whether an agent is still at work: then a new labctl waits for it instead of starting its own.
             "alive": bool(answer.get("status", {}).get("alive")),
         }
 
-    def _collect(self, inbox: Path, names: list[str]) -> None:
+    def _collect(self, inbox: Path, names: list[str]) -> dict[str, str]:
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=inbox) as scratch:
             archive = Path(scratch) / "bundles.tar"
             self._patiently(lambda: self._client.fetch(names, archive))
-            inbox_of.take(archive, inbox, set(names))
+            return inbox_of.take(archive, inbox, set(names))
 
 
 class _Watch:
     """What one wait knows of the agent: the last status, when its heart beat last, and when to give up."""
 
-    def __init__(self, client: Client, progress: Progress, args: dict[str, Any]) -> None:
-        self._client, self._progress = client, progress
+    def __init__(self, is_alive: Callable[[], bool], progress: Progress, args: dict[str, Any]) -> None:
+        self._is_alive, self._progress = is_alive, progress
         self._before: dict[str, Any] | None = None
         self._beat_at = time.monotonic()
         self._deadline_s = args["deadline_s"]
@@ -231,7 +239,7 @@ class _Watch:
         if not self._alive:
             return f"the agent's process {status['pid']} is gone"
         if now - self._beat_at > _STALE_S:
-            if not self._client.call("status")[1].get("alive"):
+            if not self._is_alive():
                 return f"no heartbeat for {now - self._beat_at:.0f} s and the host's lock is free"
             self._beat_at = now  # a saturated disk delays the file, not the agent
         if self._end is not None and now > self._end:

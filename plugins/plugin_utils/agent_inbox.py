@@ -12,6 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Iterator
 
 SUMS = "SHA256SUMS"
+DAMAGED = ".damaged"
+"""Ending of the name of a bundle whose content is not what its checksums say; kept as evidence, never a sample."""
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
@@ -19,9 +21,9 @@ class InboxError(Exception):
     """A bundle that must not be taken; the text says which and why."""
 
 
-def bundle_path(inbox: Path, cell_id: str, attempt: int) -> Path:
-    """Where a bundle lies in the inbox."""
-    return inbox / cell_id / f"a{attempt}"
+def is_here(inbox: Path, cell_id: str, attempt: int) -> bool:
+    """Whether a bundle was taken already, whole or damaged."""
+    return any((inbox / cell_id / f"a{attempt}{ending}").exists() for ending in ("", DAMAGED))
 
 
 def groups(entries: list[dict[str, Any]], limit: int) -> Iterator[list[dict[str, Any]]]:
@@ -58,6 +60,7 @@ def unpack(archive: Path, top: Path, wanted: set[str]) -> None:
         InboxError: A name, a type or the archive itself is not acceptable.
         OSError: No space, no permission.
     """
+    _refuse_cut(archive)
     try:
         with tarfile.open(archive, mode="r:") as tar:
             for member in tar:
@@ -71,11 +74,18 @@ def unpack(archive: Path, top: Path, wanted: set[str]) -> None:
                 fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
                 with os.fdopen(fd, "wb") as stream:
                     shutil.copyfileobj(source, stream, 1 << 20)
-                    stream.flush()
-                    os.fsync(stream.fileno())
                 os.utime(target, (member.mtime, member.mtime))
     except tarfile.TarError as error:
         raise InboxError(f"the archive of the target is damaged: {error}") from error
+
+
+def _refuse_cut(archive: Path) -> None:
+    """A tar ends with two blocks of zeros (POSIX ustar); tarfile takes one without them for whole."""
+    with archive.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - 2 * tarfile.BLOCKSIZE))
+        if size < 2 * tarfile.BLOCKSIZE or any(stream.read()):
+            raise InboxError(f"the archive of the target is cut after {size} bytes")
 
 
 def verify(bundle: Path) -> None:
@@ -110,27 +120,46 @@ def _sha256(stream: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def take(archive: Path, inbox: Path, wanted: set[str]) -> None:
+def take(archive: Path, inbox: Path, wanted: set[str]) -> dict[str, str]:
     """Unpack, verify and move the wanted bundles into the inbox; one that is there already stays.
 
+    A bundle that is not as its checksums say (a disk that failed, a power cut that the disk's cache did not survive) is
+    kept under another name and holds up no other.
+
+    Returns:
+        Damaged bundles as ``<cell>/aN``, each with the reason.
+
     Raises:
-        InboxError: A bundle is missing, damaged or dangerous. Nothing of that archive is then in the inbox.
+        InboxError: The archive is damaged or dangerous. Nothing of it is then in the inbox.
         OSError: No space, no permission.
     """
     staging = Path(tempfile.mkdtemp(prefix=".incoming-", dir=inbox))
+    damaged: dict[str, str] = {}
     try:
         unpack(archive, staging, wanted)
         for name in sorted(wanted):
-            verify(staging / name)
+            (staging / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                verify(staging / name)
+            except InboxError as error:
+                damaged[name] = str(error)
+        _make_durable(staging)
         for name in sorted(wanted):
-            _place(staging / name, inbox / name)
+            _place(staging / name, inbox / f"{name}{DAMAGED if name in damaged else ''}")
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+    return damaged
+
+
+def _make_durable(top: Path) -> None:
+    """Sync after everything is written: the first call commits the file system's journal for all of them."""
+    for directory, _, names in os.walk(top):
+        for name in names:
+            _fsync(Path(directory, name))
+        _fsync(Path(directory))
 
 
 def _place(source: Path, target: Path) -> None:
-    for directory, _, _ in os.walk(source):
-        _fsync(Path(directory))
     target.parent.mkdir(mode=0o700, exist_ok=True)
     if not target.exists():
         source.rename(target)
@@ -138,8 +167,8 @@ def _place(source: Path, target: Path) -> None:
     _fsync(target.parent.parent)
 
 
-def _fsync(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def _fsync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
     finally:

@@ -78,7 +78,6 @@ def test_bundle_that_is_there_stays(inbox: Path, tmp_path: Path):
         member("c/a1/dev", type=tarfile.CHRTYPE),
         member("c/a1/pipe", type=tarfile.FIFOTYPE),
         member("c/a1/dir", type=tarfile.DIRTYPE),
-        member("c/a1/unlisted", b"x"),
     ],
     ids=lambda m: m[0].name,
 )
@@ -96,10 +95,21 @@ def test_same_name_twice_is_refused(inbox: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("missing", ["result.json", "steps/01-x/stdout", "SHA256SUMS"])
-def test_missing_file_is_refused(inbox: Path, tmp_path: Path, missing: str):
-    members = [m for m in whole() if not m[0].name.endswith(missing)]
-    with pytest.raises(agent_inbox.InboxError):
-        agent_inbox.take(make(tmp_path / "t", *members), inbox, {"c/a1"})
+def test_bundle_that_lacks_a_file_is_kept_aside_and_holds_up_no_other(inbox: Path, tmp_path: Path, missing: str):
+    members = [m for m in whole("bad/a1") if not m[0].name.endswith(missing)]
+    damaged = agent_inbox.take(make(tmp_path / "t", *members, *whole("good/a1")), inbox, {"bad/a1", "good/a1"})
+    assert list(damaged) == ["bad/a1"]
+    assert missing in damaged["bad/a1"] or "missing" in damaged["bad/a1"]
+    assert sorted(str(p.relative_to(inbox)) for p in inbox.glob("*/*")) == ["bad/a1.damaged", "good/a1"]
+    assert agent_inbox.is_here(inbox, "bad", 1)
+
+
+def test_bundle_with_other_content_or_more_files_is_kept_aside(inbox: Path, tmp_path: Path):
+    other = [member(i.name, b"other" if i.name.endswith("stdout") else d) for i, d in whole("changed/a1")]
+    more = [*whole("more/a1"), member("more/a1/unlisted", b"x")]
+    damaged = agent_inbox.take(make(tmp_path / "t", *other, *more), inbox, {"changed/a1", "more/a1"})
+    assert set(damaged) == {"changed/a1", "more/a1"}
+    assert (inbox / "changed/a1.damaged/steps/01-x/stdout").read_bytes() == b"other"
 
 
 def test_truncated_archive_is_refused(inbox: Path, tmp_path: Path):

@@ -99,7 +99,9 @@ class Attempt:
         for name, _ in files.regular_files(self.path):
             if name != SUMS:
                 shown = RESULT if name == f"{RESULT}.part" else name
-                lines.append(f"{files.sha256_file(self.file(name))}  {shown}\n")
+                lines.append(f"{files.settle(self.file(name))}  {shown}\n")
+        for directory, _, _ in os.walk(self.path):
+            files.fsync_dir(directory)
         files.write_atomic(self.file(SUMS), "".join(lines).encode("utf-8", "surrogateescape"))
         os.rename(plain + ".part", plain)
         fd = files.open_regular(plain)

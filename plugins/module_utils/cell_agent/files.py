@@ -100,10 +100,14 @@ def open_regular(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def sha256_file(path: str) -> str:
-    """Hexadecimal SHA-256 of a file's content."""
+def settle(path: str) -> str:
+    """Make a file's content durable; returns its SHA-256 in hexadecimal.
+
+    Durable first: a checksum that survives a power cut while the content does not would condemn the whole bundle.
+    """
     digest = hashlib.sha256()
     with os.fdopen(open_regular(path), "rb") as stream:
+        os.fsync(stream.fileno())
         for block in iter(lambda: stream.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
