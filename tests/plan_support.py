@@ -12,8 +12,8 @@ from labctl.study.yamlfile import parse_document
 from labctl.workloads.registry import TOOLS
 
 GIB = 1 << 30
-VAR_TMP = "/var/tmp"  # noqa: S108  only names: nothing is written there
-SHM = "/dev/shm"  # noqa: S108
+VAR_TMP = "/var/tmp"  # only names: nothing is written there
+SHM = "/dev/shm"
 ALL_TOOLS = sorted({binary for tool in TOOLS.values() for binary in tool.binaries} | {"mkfs.xfs", "mkfs.ext4"})
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from labctl.normalise.schema import TABLES
 from labctl.plan.models import Cell, LeftOut, Plan, PlanFinding, PlannedArm, PlannedStorage, Step
 from labctl.record.layout import RecordLayout
-from labctl.record.ledger import Ledger
+from labctl.record.ledger import CellState, Ledger
 
 START = 1_796_000_000.0
 
@@ -32,7 +32,7 @@ class Lab:
     tools: tuple[str, ...] = ("fio", "sysbench", "pgbench")
     title: str = "Which storage of this machine is fastest?"
     question: str = "How much do the storage arms of one machine differ in IOPS, bandwidth and latency?"
-    status: Callable[[Cell], str] = lambda _cell: "done"
+    status: Callable[[Cell], CellState] = lambda _cell: "done"
     error: str = "fio: io_u error on file data: No space left on device"
     series_points: int = 20
     left_out: bool = True
@@ -234,7 +234,7 @@ def _measure(  # noqa: PLR0917 - a row of plain values
 
 
 def _fio(rows, context, cell: Cell, lab: Lab) -> None:
-    size = {"4k": 4096, "1m": 2**20}.get(cell.parameters["bs"], 16384)
+    size = {"4k": 4096, "1m": 2**20}.get(str(cell.parameters["bs"]), 16384)
     for operation, share in (("read", 0.7), ("write", 0.3)):
         iops = 52_000 * share * _factor(cell, lab) * (4096 / size) ** 0.8
         if size == 4096 and operation == "read":

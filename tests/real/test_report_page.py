@@ -6,10 +6,12 @@ import itertools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from labctl.record.ledger import CellState
 from labctl.report.write import write_report
 from tests.conftest import find_program
 from tests.report_records import Lab, build_record
@@ -17,9 +19,10 @@ from tests.report_records import Lab, build_record
 pytestmark = [pytest.mark.real(what="chromium", where="localhost"), pytest.mark.needs("chromium")]
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+REPEATS: dict[int, CellState] = {1: "done", 2: "failed", 3: "planned"}
 RECORDS = {
     "whole": Lab(),
-    "partial": Lab(status=lambda cell: {1: "done", 2: "failed", 3: "planned"}[cell.repeat]),
+    "partial": Lab(status=lambda cell: REPEATS[cell.repeat]),
     "interrupted": Lab(status=lambda cell: "done" if cell.repeat == 1 else "interrupted", tools=("fio",)),
     "empty": Lab(status=lambda _cell: "planned"),
     "only-failed": Lab(status=lambda _cell: "failed"),
@@ -88,8 +91,11 @@ def pages(tmp_path_factory):
     return page_of
 
 
+Scheme = Literal["light", "dark"]
+
+
 @contextmanager
-def opened(browser: Browser, path, *, width: int = 1400, scheme: str = "light") -> Iterator[tuple[Page, list[str]]]:
+def opened(browser: Browser, path, *, width: int = 1400, scheme: Scheme = "light") -> Iterator[tuple[Page, list[str]]]:
     """The page, and everything that went wrong: console, exceptions, requests beyond the file itself."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labctl.normalise.record import normalise_record
 
+from labctl.normalise.record import normalise_record
 from labctl.record.record import open_record
 from labctl.report.write import write_report
 from tests.real.run_support import PILOT, Bench, final_states, is_event, make_bench, remove

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from labctl.parsers.base import Metric
 from labctl.parsers.registry import detect
 from labctl.workloads.base import Site
 from labctl.workloads.fio import FIO, FioParameters
@@ -42,8 +43,10 @@ def bundle(place: Path, name: str) -> Path:
 
 def assert_given(tool, params, output: str) -> None:
     """The figures that a study may ask for are those that the parser finds."""
-    found = {}
-    for row in detect(output.encode()).parse(output.encode()).measurements:
+    found: dict[tuple[Metric, str], set[str]] = {}
+    parser = detect(output.encode())
+    assert parser is not None
+    for row in parser.parse(output.encode()).measurements:
         if row.component == "total" and row.value is not None:
             found.setdefault((row.metric, row.operation), set()).add(row.statistic)
     for pair, statistics in tool.gives(params).items():

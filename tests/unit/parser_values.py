@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from labctl.parsers.base import Measurement, ParseResult, SeriesPoint, Status
@@ -45,8 +46,8 @@ def rules(result: ParseResult) -> dict[str, str]:
     return {f.rule: f.severity.value for f in result.findings}
 
 
-def series(result: ParseResult, metric: str, operation="", component="total", statistic="mean"):
+def series(points: Iterable[SeriesPoint], metric: str, operation="", component="total", statistic="mean"):
     def wanted(p: SeriesPoint) -> bool:
         return (p.metric.value, p.operation, p.component, p.statistic) == (metric, operation, component, statistic)
 
-    return [(p.t, p.value) for p in result.series if wanted(p)]
+    return [(p.t, p.value) for p in points if wanted(p)]

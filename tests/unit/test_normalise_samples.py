@@ -7,16 +7,7 @@ import json
 import pytest
 
 from labctl.normalise.samples import read_samples, sample_series
-from tests.unit.parser_values import series as of_result
-
-
-class _Points:
-    def __init__(self, points):
-        self.series = points
-
-
-def series(points, *key, **named):
-    return of_result(_Points(points), *key, **named)
+from tests.unit.parser_values import series
 
 
 def sample(t, step="01-run", **fields):

@@ -11,7 +11,7 @@ from tests.unit.parser_values import row, rules, series, value
 pytestmark = pytest.mark.needs("corpus")
 
 KIB = 1024
-FIO = {
+FIO: dict[str, list[tuple[str, str, float, int, float, float]]] = {
     "v2.1.4-five-jobs.json": [
         ("sequential_write", "write", 133, 68118 * KIB, 0.47873747, 0.823296),
         ("sequential_read", "read", 253, 132952064, 0.25077005, 0.473088),
@@ -100,10 +100,10 @@ def test_pgbench_of_9(corpus):
 
 def test_pgbench_progress_of_9(corpus):
     result = parsed(corpus, "pgbench/pg9x-progress.stderr.txt")
-    assert len(series(result, "transactions_rate")) == 5
-    assert series(result, "transactions_rate")[-1] == (5.0, 13.0)
-    assert series(result, "latency")[-1] == (5.0, 1.358214)
-    assert series(result, "latency", statistic="stddev")[-1] == (5.0, 0.900274)
+    assert len(series(result.series, "transactions_rate")) == 5
+    assert series(result.series, "transactions_rate")[-1] == (5.0, 13.0)
+    assert series(result.series, "latency")[-1] == (5.0, 1.358214)
+    assert series(result.series, "latency", statistic="stddev")[-1] == (5.0, 0.900274)
 
 
 def test_other_tools_are_unknown(corpus):

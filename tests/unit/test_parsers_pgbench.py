@@ -54,15 +54,15 @@ def test_retries_and_failures():
     assert value(result, "retries", "total", "statement", statement) == 6747
     assert value(result, "latency", "mean", "statement", statement) == 0.123 / 1000
     progress = parsed("v15-retries.stderr.txt")
-    assert series(progress, "errors", statistic="total") == [(1.0, 1353), (2.0, 1367)]
-    assert series(progress, "retries", statistic="total") == [(1.0, 3452), (2.0, 3293)]
+    assert series(progress.series, "errors", statistic="total") == [(1.0, 1353), (2.0, 1367)]
+    assert series(progress.series, "retries", statistic="total") == [(1.0, 3452), (2.0, 3293)]
 
 
 def test_progress_is_a_series():
     result = parsed("v15-tpcb.stderr.txt")
-    assert series(result, "transactions_rate") == [(1.0, 1748.8), (2.0, 1952.1), (3.0, 1784.1)]
-    assert series(result, "latency")[0] == (1.0, 1.138 / 1000)
-    assert series(result, "latency", statistic="stddev")[2] == (3.0, 0.423 / 1000)
+    assert series(result.series, "transactions_rate") == [(1.0, 1748.8), (2.0, 1952.1), (3.0, 1784.1)]
+    assert series(result.series, "latency")[0] == (1.0, 1.138 / 1000)
+    assert series(result.series, "latency", statistic="stddev")[2] == (3.0, 0.423 / 1000)
     assert result.measurements == []
     assert rules(result) == {"pgbench.progress-only": "note"}
 
@@ -120,7 +120,7 @@ def test_13_has_two_rates_and_no_banner():
     assert value(result, "transactions_rate", "mean") == 1321.889004
     assert value(result, "transactions_rate", "mean", component="with-connects") == 1319.412331
     assert value(result, "latency", "mean", "statement", "BEGIN;") == 0.25 / 1000
-    assert series(result, "transactions_rate") == [(5.0, 1310.2), (10.0, 1328.8)]
+    assert series(result.series, "transactions_rate") == [(5.0, 1310.2), (10.0, 1328.8)]
     assert {r.run_index for r in result.measurements} == {0}
 
 
@@ -142,14 +142,14 @@ def test_newer_versions(name, version, rate, latency):
 
 def test_no_transactions_in_an_interval_is_missing_latency():
     result = parsed("documented-v16-server15-retries.txt")
-    assert series(result, "transactions_rate")[1] == (20.0, 0.0)
-    assert series(result, "latency")[1] == (20.0, None)
+    assert series(result.series, "transactions_rate")[1] == (20.0, 0.0)
+    assert series(result.series, "latency")[1] == (20.0, None)
 
 
 def test_lag_and_skipped_of_limited_rate():
     result = parsed("documented-v17-rate.txt")
-    assert series(result, "latency", component="schedule-lag") == [(1.0, 0.101 / 1000)]
-    assert series(result, "operations", component="skipped", statistic="total") == [(1.0, 4)]
+    assert series(result.series, "latency", component="schedule-lag") == [(1.0, 0.101 / 1000)]
+    assert series(result.series, "operations", component="skipped", statistic="total") == [(1.0, 4)]
     assert value(result, "operations", "total", component="skipped") == 4
     assert value(result, "operations", "total", component="above-latency-limit") == 2
 
@@ -172,7 +172,7 @@ def test_runs_are_numbered():
 def test_wall_clock_of_progress_is_made_relative():
     text = b"progress: 1764560000.5 s, 10.0 tps, lat 1.000 ms stddev 0.100\n"
     text += b"progress: 1764560001.5 s, 11.0 tps, lat 1.000 ms stddev 0.100\n"
-    assert series(pgbench.parse(text), "transactions_rate") == [(0.0, 10.0), (1.0, 11.0)]
+    assert series(pgbench.parse(text).series, "transactions_rate") == [(0.0, 10.0), (1.0, 11.0)]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ noise = st.one_of(
             "0.000",
         ]
     ),
-    st.text(alphabet=st.characters(exclude_characters='\n\r"{}[]\ufeff', exclude_categories=("Cs",)), max_size=80),
+    st.text(alphabet=st.characters(codec="utf-8", exclude_characters='\n\r"{}[]\ufeff'), max_size=80),
 )
 
 

@@ -62,11 +62,11 @@ def test_below_resolution_is_missing_not_zero():
 
 def test_interval_lines_are_series():
     result = sysbench.parse(RNDRW)
-    assert series(result, "bandwidth", "read") == [(1.0, 1099.31 * MIB), (2.0, 1046.17 * MIB)]
-    assert series(result, "iops", "sync") == [(1.0, 4687.39), (2.0, 4463.68)]
-    assert series(result, "latency", statistic="p95") == [(1.0, 0.007 / 1000), (2.0, 0.006 / 1000)]
+    assert series(result.series, "bandwidth", "read") == [(1.0, 1099.31 * MIB), (2.0, 1046.17 * MIB)]
+    assert series(result.series, "iops", "sync") == [(1.0, 4687.39), (2.0, 4463.68)]
+    assert series(result.series, "latency", statistic="p95") == [(1.0, 0.007 / 1000), (2.0, 0.006 / 1000)]
     cpu = sysbench.parse(golden("sysbench", "v1.0.20-cpu.txt"))
-    assert series(cpu, "events_rate") == [(1.0, 5517.79), (2.0, 5579.85)]
+    assert series(cpu.series, "events_rate") == [(1.0, 5517.79), (2.0, 5579.85)]
 
 
 def test_operations_of_another_mode_are_no_zeros():

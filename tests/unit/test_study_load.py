@@ -230,13 +230,14 @@ def test_the_schema_takes_the_built_in_studies(name):
     ("tool", "key"), [("fio", "scale"), ("pgbench", "iodepth"), ("sysbench-cpu", "bs"), ("sysbench-fileio", "rw")]
 )
 def test_the_schema_knows_the_parameters_of_each_tool(tool, key):
+    parameters: dict[str, int] = {}
     study = {
         "name": "x", "title": "x", "question": "x", "baseline": "a", "arms": {"a": {}},
-        "workloads": {"w": {"tool": tool, "parameters": {}}},
+        "workloads": {"w": {"tool": tool, "parameters": parameters}},
     }  # fmt: skip
     validator = jsonschema.Draft202012Validator(study_schema())
     assert validator.is_valid(study)
-    study["workloads"]["w"]["parameters"][key] = 1
+    parameters[key] = 1
     assert not validator.is_valid(study)
 
 

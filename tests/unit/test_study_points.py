@@ -26,7 +26,7 @@ def test_a_sweep_is_the_full_product_in_file_order():
     assert [p.label for p in points] == [
         "bs-4KiB_iodepth-1", "bs-4KiB_iodepth-8", "bs-1MiB_iodepth-1", "bs-1MiB_iodepth-8",
     ]  # fmt: skip
-    assert [(p.parameters.bs, p.parameters.iodepth) for p in points] == [
+    assert [(flat["bs"], flat["iodepth"]) for flat in (p.parameters.flat() for p in points)] == [
         (4096, 1),
         (4096, 8),
         (1 << 20, 1),
@@ -40,7 +40,7 @@ def test_listed_points_lie_on_top_of_parameters_and_below_the_sweep():
             parameters={"iodepth": 3}, points=({"rw": "read"}, {"rw": "write", "iodepth": 2}), sweep={"numjobs": (1, 2)}
         )
     )
-    assert [(p.parameters.rw, p.parameters.iodepth, p.parameters.numjobs) for p in points] == [
+    assert [tuple(p.parameters.flat()[name] for name in ("rw", "iodepth", "numjobs")) for p in points] == [
         ("read", 3, 1), ("read", 3, 2), ("write", 2, 1), ("write", 2, 2),
     ]  # fmt: skip
 
