@@ -85,7 +85,7 @@ def _start_line(data: dict[str, Any]) -> str:
 
 def _stage_line(data: dict[str, Any]) -> str:
     lines = [f"stage {data['stage']} {data['status']} in {duration(data['seconds'])}"]
-    if data["status"] != "successful":
+    if data["status"] not in {"successful", "canceled"}:
         lines += [f"  {error['host']}: {error['task']}: {error['message']}" for error in data["errors"]]
         lines.append(f"  by hand: {data['command']}")
     return "\n".join(lines)
@@ -95,7 +95,13 @@ def _cell_line(data: dict[str, Any]) -> str:
     mark = {"done": "ok", "failed": "FAILED", "interrupted": "interrupted"}.get(data["status"], data["status"])
     line = f"[{data['finished']}/{data['of']}] {mark:<6} {data['cell']} {duration(data['seconds'])}"
     line += f", {duration(data['left_s'])} left" if data["left_s"] else ""
-    return line + (f"\n  {data['error']}" if data["error"] else "")
+    return line + "".join(f"\n  {words}" for words in last_words(data["error"] or ""))
+
+
+def last_words(error: str, lines: int = 3) -> list[str]:
+    """The first and the last lines of what a tool said: what failed, and why; the whole is in the record."""
+    said = [line.strip() for line in error.splitlines() if line.strip()]
+    return said if len(said) <= lines + 1 else [said[0], "...", *said[-lines:]]
 
 
 def _end_line(data: dict[str, Any]) -> str:

@@ -26,8 +26,10 @@ class Progress:
         self._cancel = cancel
         self._pace = Pace()
         self._started: dict[tuple[str, int], float] = {}
-        #: (cell, attempt) that were measured, whether or not their bundles are home.
-        self._measured: set[tuple[str, int]] = set()
+        #: (cell, attempt) whose end was told.
+        self._ended: set[tuple[str, int]] = set()
+        #: Cells that are settled, whether or not their bundles are home.
+        self._settled: set[str] = set()
 
     def saw(self, line: dict[str, Any]) -> None:
         """Take one progress line (format: docs/architecture.md)."""
@@ -47,7 +49,7 @@ class Progress:
 
     def home(self, bundle: HomeBundle) -> None:
         """A bundle came home; tell of it if its end was not seen while it ran (after a resume)."""
-        if bundle.result is None or (bundle.cell_id, bundle.attempt) in self._measured:
+        if bundle.result is None or (bundle.cell_id, bundle.attempt) in self._ended:
             return
         self._told(
             bundle.cell_id,
@@ -68,7 +70,7 @@ class Progress:
         self._emit(RunEvent("cell_started", {**data, "estimate_s": planned.estimate_s}))
 
     def _cell_finished(self, cell: str, attempt: int, line: dict[str, Any]) -> None:
-        if (cell, attempt) in self._measured:
+        if (cell, attempt) in self._ended:
             return
         status, error = str(line.get("status")), line.get("error")
         started = self._started.pop((cell, attempt), None)
@@ -82,12 +84,13 @@ class Progress:
                 self._cancel.set()
 
     def _told(self, cell: str, attempt: int, status: str, error: str | None, took: float | None) -> None:
-        self._measured.add((cell, attempt))
+        self._ended.add((cell, attempt))
+        if status in {"done", "failed"}:
+            self._settled.add(cell)
         data = {"cell": cell, "attempt": attempt, "status": status, "error": error, "seconds": took}
         self._emit(RunEvent("cell_finished", {**data, **self._where_we_are()}))
 
     def _where_we_are(self) -> dict[str, Any]:
-        measured = {cell for cell, _ in self._measured}
-        rest = [cell for cell in pending_cells(self._plan, self._ledger.view) if cell.id not in measured]
+        rest = [cell for cell in pending_cells(self._plan, self._ledger.view) if cell.id not in self._settled]
         left = self._pace.left(rest, parallel_hosts=self._plan.parallel_hosts)
         return {"finished": len(self._plan.cells) - len(rest), "of": len(self._plan.cells), "left_s": round(left, 1)}
