@@ -15,10 +15,10 @@ from labctl.plan.models import Cell, Plan, Step
 
 ROUNDS = 3
 
-#: Blocks of eight cells, as studies have them; and blocks of one cell, the worst case for what is paid once a block.
+#: Blocks of eight cells, as studies have them; and blocks of one cell, which are handed over together.
 SWEEPS = {
     "blocks of 8 cells": ("{rw: [read, write, randread, randwrite], bs: [4KiB, 16KiB]}", 3, 1.5),
-    "blocks of 1 cell": ("{rw: [randread]}", 6, None),
+    "blocks of 1 cell": ("{rw: [randread]}", 12, 1.5),
 }
 
 STUDY = """\

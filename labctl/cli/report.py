@@ -18,9 +18,24 @@ def report(
         str, typer.Option("--format", "-f", metavar="LIST", help="Any of html, md, csv, with commas between.")
     ] = "html,md,csv",
 ) -> None:
-    """Write what a record says as one self-contained HTML page, as Markdown and as CSV."""
+    """Write what a record says as one self-contained HTML page, as Markdown and as CSV.
+
+    A record without tables (collected by hand, or cut short) is normalised first.
+
+    Examples:
+        labctl report records/20261201-101500-quickstart-k7m2p
+
+        labctl report records/20261201-101500-quickstart-k7m2p --format md -o /tmp/report
+    """
+    from labctl.record.record import find_record
     from labctl.report.write import write_report
 
+    layout = find_record(record)
+    if not layout.tables.is_dir():
+        from labctl.normalise.record import normalise_record
+        from labctl.normalise.tables import write_tables
+
+        write_tables(normalise_record(layout.root), layout.tables)
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
     for path in write_report(record, out, chosen):
         typer.echo(path)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labctl.automation.models import PlaybookResult
-from labctl.errors import ExitCode, LabctlError
+from labctl.errors import ExitCode
 from labctl.lab.models import Lab
 from labctl.plan.models import Plan
 from labctl.record.layout import RecordLayout
@@ -95,7 +95,7 @@ class Session:
         return _code_of(result)
 
     def derive(self) -> Path | None:
-        """Tables, report and manifest from what is in the record; returns the path of the HTML report.
+        """Manifest, tables and report of what is in the record; returns the path of the HTML report.
 
         Raw data are home already: a fault here is told, never raised, since everything can be derived again.
         """
@@ -104,11 +104,12 @@ class Session:
         from labctl.report.write import write_report  # noqa: PLC0415 - so do plots
 
         try:
+            write_manifest(self.layout)
             write_tables(normalise_record(self.layout.root), self.layout.tables)
             paths = write_report(self.layout.root)
-            write_manifest(self.layout)
-        except (LabctlError, OSError) as error:
-            message = f"cannot derive the report: {error}; run `labctl report {self.layout.root}` when that is mended"
+        except Exception as error:  # noqa: BLE001 - whatever it is, hours of measuring end with their outcome told
+            again = f"`labctl normalise {self.layout.root}` and `labctl report {self.layout.root}`"
+            message = f"cannot derive the report: {error or type(error).__name__}; nothing is lost, see {again}"
             self.emit(RunEvent("notice", {"message": message}))
             return None
         return next((path for path in paths if path.suffix == ".html"), None)
