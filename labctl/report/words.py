@@ -71,9 +71,10 @@ def headline_warnings(report: Report) -> list[str]:
 
 
 def finding_sentence(row: FindingRow) -> str:
-    """A finding with the number of cells that it is about."""
+    """A finding with what it is about: workloads or hosts of the plan, or a number of cells."""
+    place = f"{row.where}: " if row.where not in {"", "plan"} else ""
     cells = f" ({len(row.cells)} cell{'s' if len(row.cells) != 1 else ''})" if row.cells else ""
-    return f"{row.message.rstrip()}{cells}"
+    return f"{place}{row.message.rstrip()}{cells}"
 
 
 def spread(arm: ArmFigure, scale: Scale) -> str:
