@@ -12,7 +12,7 @@ import pytest
 from labctl.normalise.record import normalise_record
 from tests.conftest import REPO, find_program
 
-pytestmark = [pytest.mark.real(what="cell agent, fio", where="localhost"), pytest.mark.needs("fio")]
+pytestmark = [pytest.mark.real(what=["cell agent", "fio"], where="localhost"), pytest.mark.needs("fio")]
 
 
 def step(name, phase, argv):

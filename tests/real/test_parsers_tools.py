@@ -62,7 +62,7 @@ def test_fio_on_a_full_device(tmp_path):
     assert not any(r.status.value == "ok" for r in result.measurements)
 
 
-@pytest.mark.real(what="sysbench", where="localhost")
+@pytest.mark.real(what="sysbench-fileio", where="localhost")
 @pytest.mark.needs("sysbench")
 def test_sysbench_fileio(tmp_path):
     base = (find_program("sysbench"), "fileio", "--file-total-size=4M", "--file-num=2")
@@ -72,7 +72,7 @@ def test_sysbench_fileio(tmp_path):
     for operation in ("read", "write"):
         rate = value(result, "iops", "mean", operation)
         assert value(result, "bandwidth", "mean", operation) == pytest.approx(rate * 16384, rel=1e-2)
-    assert series(result, "bandwidth", "read")
+    assert series(result.series, "bandwidth", "read")
     missing = parsed(run(*base, "cleanup", cwd=tmp_path).stdout)
     assert missing.measurements == []
     failed = parsed(run(*base, "--file-test-mode=rndrd", "run", cwd=tmp_path, ok=False).stdout)
@@ -80,7 +80,7 @@ def test_sysbench_fileio(tmp_path):
     assert "FATAL" in (failed.words or "")
 
 
-@pytest.mark.real(what="sysbench", where="localhost")
+@pytest.mark.real(what="sysbench-cpu", where="localhost")
 @pytest.mark.needs("sysbench")
 def test_sysbench_cpu(tmp_path):
     result = parsed(run(find_program("sysbench"), "cpu", "--time=1", "run", cwd=tmp_path).stdout)
@@ -116,7 +116,7 @@ def database():
         tool("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
 
 
-@pytest.mark.real(what="PostgreSQL pgbench", where="localhost")
+@pytest.mark.real(what="pgbench", where="localhost")
 @pytest.mark.needs("postgresql")
 @pytest.mark.skipif(sys.platform != "linux", reason="users and sockets of Linux")
 def test_pgbench(database):
@@ -128,7 +128,7 @@ def test_pgbench(database):
     rate = value(result, "transactions_rate", "mean")
     assert value(result, "latency", "mean") == pytest.approx(2 / rate, rel=0.2)
     assert value(result, "latency", "mean", "statement", "END;") > 0
-    assert series(parsed(done.stderr), "transactions_rate")
+    assert series(parsed(done.stderr).series, "transactions_rate")
     failed = parsed(database("pgbench", "-n", "-t", "1", "-b", "tpcb-like", "nosuchdatabase", ok=False).stderr)
     assert failed.failed
     assert "nosuchdatabase" in (failed.words or "")

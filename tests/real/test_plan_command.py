@@ -11,7 +11,7 @@ import pytest
 from labctl.plan.models import Plan
 
 LABCTL = [str(Path(sys.executable).with_name("labctl"))]
-pytestmark = [pytest.mark.real(what="ansible", where="localhost"), pytest.mark.needs("ansible", "fio", "sysbench")]
+pytestmark = [pytest.mark.real(what="stage:probe", where="localhost"), pytest.mark.needs("ansible", "fio", "sysbench")]
 
 INVENTORY = """\
 all:

@@ -9,7 +9,7 @@ from labctl.plan.placing import loop_capacity
 from tests.conftest import find_program
 
 
-@pytest.mark.real(what="xfs", where="localhost")
+@pytest.mark.real(what="space of fresh file systems", where="localhost")
 @pytest.mark.needs("loop", "xfs")
 @pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
 @pytest.mark.parametrize("mib", [512, 4096])

@@ -10,7 +10,7 @@ from tests.real.nodes import Node, container_node  # noqa: F401
 from tests.real.roles_support import MIB, RUN, Machine
 
 pytestmark = [
-    pytest.mark.real(what="roles of the host stage, loop devices, XFS, PostgreSQL", where="container node"),
+    pytest.mark.real(what=["bench_host", "bench_postgresql", "bench_storage", "bench_tools"], where="container node"),
     pytest.mark.needs("podman", "mmdebstrap", "root", "ssh", "loop"),
 ]
 TOOLS = ["fio", "sysbench", "postgresql", "xfsprogs"]

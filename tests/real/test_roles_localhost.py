@@ -13,7 +13,7 @@ import pytest
 from tests.real.roles_support import Machine
 
 pytestmark = [
-    pytest.mark.real(what="roles of the host stage as root", where="localhost"),
+    pytest.mark.real(what=["bench_host", "bench_postgresql", "bench_storage"], where="localhost as root"),
     pytest.mark.needs("root", "postgresql"),
 ]
 INVENTORY = (

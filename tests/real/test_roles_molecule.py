@@ -16,7 +16,9 @@ from tests.real.nodes import Node, container_node  # noqa: F401
 REPO = Path(__file__).resolve().parents[2]
 
 pytestmark = [
-    pytest.mark.real(what="molecule scenario of the roles", where="container node"),
+    pytest.mark.real(
+        what=["bench_host", "bench_postgresql", "bench_storage", "bench_tools"], where="Molecule scenario"
+    ),
     pytest.mark.needs("podman", "mmdebstrap", "root", "ssh", "loop"),
 ]
 

@@ -8,7 +8,7 @@ from tests.real.nodes import Node, container_node  # noqa: F401
 from tests.real.roles_support import MIB, RUN, Machine
 
 pytestmark = [
-    pytest.mark.real(what="refusals of the roles of the host stage", where="container node"),
+    pytest.mark.real(what=["bench_host", "bench_postgresql", "bench_storage", "bench_tools"], where="container node"),
     pytest.mark.needs("podman", "mmdebstrap", "root", "ssh"),
 ]
 HOME = "/var/tmp/labctl-lab"

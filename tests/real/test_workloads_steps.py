@@ -100,7 +100,7 @@ def test_fio_holds_a_rate_limit(place):
     assert job["sync"]["total_ios"] > 0
 
 
-@pytest.mark.real(what="sysbench", where="localhost")
+@pytest.mark.real(what="sysbench-fileio", where="localhost")
 @pytest.mark.needs("sysbench")
 @pytest.mark.parametrize("mode", ["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"])
 def test_sysbench_fileio_reads_and_writes_as_said_and_leaves_nothing(place, mode):
@@ -119,7 +119,7 @@ def test_sysbench_fileio_reads_and_writes_as_said_and_leaves_nothing(place, mode
     assert list((place / "data").iterdir()) == []
 
 
-@pytest.mark.real(what="sysbench", where="localhost")
+@pytest.mark.real(what="sysbench-fileio", where="localhost")
 @pytest.mark.needs("sysbench")
 def test_sysbench_fileio_cleans_up_after_a_failure(place):
     steps = SYSBENCH_FILEIO.render(
@@ -133,7 +133,7 @@ def test_sysbench_fileio_cleans_up_after_a_failure(place):
     assert list((place / "data").iterdir()) == []
 
 
-@pytest.mark.real(what="sysbench", where="localhost")
+@pytest.mark.real(what="sysbench-cpu", where="localhost")
 @pytest.mark.needs("sysbench")
 def test_sysbench_cpu_reports_events(place):
     steps = SYSBENCH_CPU.render(SysbenchCpuParameters(time=1.0, threads=2, max_prime=2000), site(place))
@@ -160,7 +160,7 @@ def cluster(place):
     return data
 
 
-@pytest.mark.real(what="postgresql", where="localhost")
+@pytest.mark.real(what="pgbench", where="localhost")
 @pytest.mark.needs("postgresql")
 def test_pgbench_runs_twice_and_leaves_no_server(place, cluster):
     params = PgbenchParameters(
@@ -182,7 +182,7 @@ def test_pgbench_runs_twice_and_leaves_no_server(place, cluster):
         assert not (cluster / "postmaster.pid").exists()
 
 
-@pytest.mark.real(what="postgresql", where="localhost")
+@pytest.mark.real(what="pgbench", where="localhost")
 @pytest.mark.needs("postgresql")
 def test_pgbench_copes_with_a_server_that_a_dead_agent_left(place, cluster):
     steps = PGBENCH.render(
@@ -196,7 +196,7 @@ def test_pgbench_copes_with_a_server_that_a_dead_agent_left(place, cluster):
     assert not (cluster / "postmaster.pid").exists()
 
 
-@pytest.mark.real(what="postgresql", where="localhost")
+@pytest.mark.real(what="pgbench", where="localhost")
 @pytest.mark.needs("postgresql")
 def test_pgbench_stops_the_server_after_a_failed_run(place, cluster):
     steps = PGBENCH.render(
