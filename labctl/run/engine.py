@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,19 +119,20 @@ class Engine:
 
     def _loop(self, hosts: Sequence[str]) -> None:
         prepared = False
+        boots: dict[str, str] = {}
         while batch := next_batch(self._pending()):
             if not prepared:
-                self._checked(self._stages.host(hosts))
+                boots = _boots(self._checked(self._stages.host(hosts)))
                 prepared = True
             # An agent that vanished (reboot, kill) has taken mounts and servers with it: prepare again.
-            prepared = self._measure(batch)
+            prepared = self._measure(batch, boots)
         # With --retry-failed a cell may fail again: that is its last word.
         self.retry_failed = False
 
-    def _measure(self, cells: Sequence[Cell]) -> bool:
+    def _measure(self, cells: Sequence[Cell], boots: Mapping[str, str]) -> bool:
         """One batch, measured, brought home and accounted for; False if an agent vanished."""
         attempts = {cell.id: self.ledger.view.next_attempt(cell.id) for cell in cells}
-        result, whole = self._watched(sorted({cell.host for cell in cells}), lambda: self._stages.measure(cells))
+        result, whole = self._watched(sorted({cell.host for cell in cells}), lambda: self._stages.measure(cells, boots))
         if whole:
             self._checked(result)
             self._unmeasured_count(cells, attempts)
@@ -150,6 +151,12 @@ class Engine:
         for host, agent in lost.items():
             self.emit(RunEvent("notice", {"message": f"the agent on {host} vanished: {agent.get('reason', '')}"}))
         self._orphans_are_interrupted("; ".join(str(agent.get("reason")) for agent in lost.values()) or "no bundle")
+        gave_up = [
+            f"{host}: {why}" for host in hosts if host not in lost and (why := _agent(result, host).get("reason"))
+        ]
+        if gave_up:
+            # Nothing that another attempt would mend: a full disk, above all.
+            raise _Stopped("failed", ExitCode.ERROR, f"the agent gave up: {'; '.join(gave_up)}")
         return result, not lost
 
     def _bring_home(self, hosts: Sequence[str]) -> PlaybookResult:
@@ -225,6 +232,11 @@ class Engine:
             # The measurements are home: a teardown that fails must be seen, but it takes nothing away from them.
             message = "; ".join(f"{error.host}: {error.task}: {error.message}" for error in result.errors)
             self.emit(RunEvent("notice", {"message": f"teardown {result.status}: {message or 'see the record'}"}))
+
+
+def _boots(prepared: PlaybookResult) -> dict[str, str]:
+    """Host → id of the boot in which it was prepared."""
+    return {host: str(found["boot_id"]) for host, found in prepared.results.items() if "boot_id" in found}
 
 
 def _agent(result: PlaybookResult, host: str) -> dict[str, Any]:

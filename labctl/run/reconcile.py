@@ -58,7 +58,7 @@ def reconcile(layout: RecordLayout, plan: Plan, ledger: Ledger) -> list[HomeBund
             continue
         if entry is not None and (
             entry.attempt > bundle.attempt
-            or (entry.attempt == bundle.attempt and entry.state in {"done", "failed", "interrupted"})
+            or (entry.attempt == bundle.attempt and entry.state in {"done", "failed", bundle.result.status})
         ):
             continue
         news.append(bundle)

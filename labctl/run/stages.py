@@ -53,19 +53,25 @@ class Stages:
         """Prepare the hosts: tools, working directory, storage of the arms, PostgreSQL."""
         return self._play("host", hosts, {"labctl_host_vars": host_vars(self.plan, self.run_id)})
 
-    def measure(self, cells: Sequence[Cell]) -> PlaybookResult:
-        """Hand ``cells`` to the agents of their hosts and wait until they are through."""
+    def measure(self, cells: Sequence[Cell], boots: Mapping[str, str]) -> PlaybookResult:
+        """Hand ``cells`` to the agents of their hosts and wait until they are through.
+
+        ``boots`` says in which boot a host was prepared: in another one its mounts are gone, and nothing is measured.
+        """
         batches = self._write_batches(cells)
-        return self._wait(list(batches), batches, sum(cell.deadline_s for cell in cells))
+        return self._wait(list(batches), batches, sum(cell.deadline_s for cell in cells), boots)
 
     def wait(self, hosts: Sequence[str]) -> PlaybookResult:
         """Wait for agents that an earlier labctl started; gives them nothing new."""
-        return self._wait(hosts, {}, sum(cell.deadline_s for cell in self.plan.cells if cell.host in hosts))
+        return self._wait(hosts, {}, sum(cell.deadline_s for cell in self.plan.cells if cell.host in hosts), {})
 
-    def _wait(self, hosts: Sequence[str], batches: Mapping[str, str], work_s: float) -> PlaybookResult:
+    def _wait(
+        self, hosts: Sequence[str], batches: Mapping[str, str], work_s: float, boots: Mapping[str, str]
+    ) -> PlaybookResult:
         deadline_s = _MEASURE_SLACK_S + work_s
         variables = {
             "labctl_batches": batches,
+            "labctl_boot_ids": dict(boots),
             "labctl_serial": len(hosts) if self.plan.parallel_hosts else 1,
             "labctl_progress": str(self.layout.progress),
             "labctl_poll_s": self.poll_s,

@@ -12,18 +12,20 @@ from typing import Any, Callable, TypeVar
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.labctl.lab.plugins.plugin_utils import agent_inbox as inbox_of
-from ansible_collections.labctl.lab.plugins.plugin_utils.agent_client import EXIT_BUSY, Answer, Client
+from ansible_collections.labctl.lab.plugins.plugin_utils.agent_client import EXIT_BUSY, Answer, Client, RebootedError
 from ansible_collections.labctl.lab.plugins.plugin_utils.agent_progress import Progress, events
 
 _T = TypeVar("_T")
 STATES = ("measured", "started", "waited", "stopped", "collected", "removed")
 _STALE_S = 30.0
+_REBOOTED = "the target was rebooted since it was prepared"
 _TAR_BYTES = 64 << 20
 _SPEC = {
     "state": {"type": "str", "choices": list(STATES), "default": "measured"},
     "workdir": {"type": "path", "required": True},
     "run_id": {"type": "str", "required": True},
     "batch": {"type": "path"},
+    "boot_id": {"type": "str"},
     "progress": {"type": "path"},
     "inbox": {"type": "path"},
     "poll_s": {"type": "float", "default": 1.0},
@@ -96,9 +98,17 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             raise AnsibleActionFail(f"batch: {error}") from error
 
     def _started(self) -> dict[str, Any]:
+        try:
+            return self._start()
+        except RebootedError as error:
+            raise AnsibleActionFail(_REBOOTED) from error
+
+    def _start(self) -> dict[str, Any]:
         batch = self._read_batch()
         # Asking twice starts nothing twice: a live agent stays, and what a dead one finished is not done again.
-        code, answer = self._patiently(lambda: self._client.call("start --batch -", batch))
+        code, answer = self._patiently(
+            lambda: self._client.call("start --batch -", batch, boot_id=self._args["boot_id"])
+        )
         if code == EXIT_BUSY:
             since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(float(answer.get("since", 0))))
             holder = f"run {answer.get('run')} of {answer.get('owner')} (pid {answer.get('pid')}, since {since})"
@@ -112,7 +122,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Start and wait; an agent of the same run with an older batch is let finish first."""
         digest = hashlib.sha256(self._read_batch()).hexdigest()
         while True:
-            started = self._started()
+            try:
+                started = self._start()
+            except RebootedError:
+                return _Watch(self._is_alive, self._progress, self._args).outcome(None, _REBOOTED)
             waited = self._wait(started["agent"])
             if waited["agent_lost"] or started["agent"].get("batch") == digest:
                 return {**waited, "changed": True}
@@ -232,6 +245,14 @@ class _Watch:
         if self._before is None or self._before["heartbeat"] != status["heartbeat"]:
             self._beat_at = now
         self._before = status
+        reason = self._lost(status, now)
+        if reason is None and status["state"] == "running" and self._end is not None and now > self._end:
+            raise AnsibleActionFail(f"the agent still works after {self._deadline_s:.0f} s", result={"timed_out": True})
+        return reason
+
+    def _lost(self, status: dict[str, Any], now: float) -> str | None:
+        if status["state"] == "stopped":
+            return "the agent was stopped on the target, as a shutdown does"
         if status["state"] != "running":
             return None
         if self._boot and self._boot != status["boot_id"]:
@@ -242,8 +263,6 @@ class _Watch:
             if not self._is_alive():
                 return f"no heartbeat for {now - self._beat_at:.0f} s and the host's lock is free"
             self._beat_at = now  # a saturated disk delays the file, not the agent
-        if self._end is not None and now > self._end:
-            raise AnsibleActionFail(f"the agent still works after {self._deadline_s:.0f} s", result={"timed_out": True})
         return None
 
     def outcome(self, status: dict[str, Any] | None, reason: str | None) -> dict[str, Any]:
@@ -254,7 +273,7 @@ class _Watch:
         return {
             "changed": False,
             "agent_lost": reason is not None,
-            "reason": reason,
+            "reason": reason or known.get("error"),
             "state": known.get("state"),
             "finished": known.get("finished", []),
         }

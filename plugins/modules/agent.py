@@ -34,6 +34,10 @@ options:
   batch:
     description: File on the controller with the host's batch. Needed for V(started) and V(measured).
     type: path
+  boot_id:
+    description:
+      - The boot in which the host was prepared. In another one V(measured) starts nothing; the agent is lost then.
+    type: str
   progress:
     description: File on the controller that gets progress as lines of JSON.
     type: path

@@ -13,10 +13,14 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.labctl.lab.plugins.plugin_utils import agent_package as package
 
 EXIT_BUSY = 75
-_STALE, _NO_PYTHON, _NO_RUN = 81, 82, 83
+_STALE, _NO_PYTHON, _NO_RUN, _REBOOTED = 81, 82, 83, 84
 _PIECE = 16 << 20
 """Bytes of a tar per round trip: bounded memory on both sides, whatever the size of a bundle."""
 _PYTHONS = "python3 /usr/bin/python3 python3.13 python3.12 python3.11 python3.10 python3.9 /usr/libexec/platform-python"
+
+
+class RebootedError(Exception):
+    """The target is not in the boot that the caller knows."""
 
 
 class Answer(NamedTuple):
@@ -39,9 +43,11 @@ class Client:
         self._workdir = workdir
         self._pythons = shlex.quote(python) if python else _PYTHONS
 
-    def _script(self, command: str) -> str:
+    def _script(self, command: str, boot_id: str | None = None) -> str:
         where = shlex.quote(self.run_dir)
-        return (
+        boot = "$(cat /proc/sys/kernel/random/boot_id)"
+        same_boot = f'[ "{boot}" = {shlex.quote(boot_id)} ] || exit {_REBOOTED}; ' if boot_id else ""
+        return same_boot + (
             f"cd {where} 2>/dev/null || exit {_NO_RUN}; "
             f'have=$(sha256sum agent.pyz 2>/dev/null); [ "${{have%% *}}" = {package.digest()} ] || exit {_STALE}; '
             f"for p in {self._pythons}; do "
@@ -61,21 +67,28 @@ class Client:
         if answer.rc != 0:
             raise AnsibleActionFail(f"cannot put the agent into {self.run_dir}: {answer.err.strip() or answer.out}")
 
-    def call(self, command: str, data: bytes | None = None, *, make: bool = True) -> tuple[int, dict[str, Any]]:
+    def call(
+        self, command: str, data: bytes | None = None, *, make: bool = True, boot_id: str | None = None
+    ) -> tuple[int, dict[str, Any]]:
         """Run one command; the exit code (0 or busy) and the JSON that it printed.
 
-        Without ``make`` a run that the target does not know gives an empty answer.
+        Without ``make`` a run that the target does not know gives an empty answer. With ``boot_id`` nothing is run in
+        another boot.
 
         Raises:
+            RebootedError: The target's boot id is another.
             AnsibleActionFail: No Python, or the agent refused; with its words.
         """
         full = f"{command} --dir {shlex.quote(self.run_dir)}"
-        answer = self._execute(self._script(full), data)
+        script = self._script(full, boot_id)
+        answer = self._execute(script, data)
         if answer.rc == _NO_RUN and not make:
             return 0, {}
         if answer.rc in (_NO_RUN, _STALE):
             self._push()
-            answer = self._execute(self._script(full), data)
+            answer = self._execute(script, data)
+        if answer.rc == _REBOOTED:
+            raise RebootedError
         if answer.rc == _NO_PYTHON:
             raise AnsibleActionFail("the target has no Python 3.9 or newer, which the agent needs")
         value = last_object(answer.out)
