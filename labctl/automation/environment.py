@@ -43,6 +43,7 @@ _FORCED = {
 _DEFAULTS = {"ANSIBLE_PIPELINING": "True"}
 _SSH_ARGS = "-C -o ControlMaster=auto -o ControlPersist=60s"
 """Ansible's own default of ``ssh_args``."""
+_CONTROL_PATH_DIR = "~/.ansible/cp/labctl"
 _KEEPALIVE = "-o ServerAliveInterval=10 -o ServerAliveCountMax=3"
 """A cut cable does not close a connection; without this, ssh waits for TCP to give up, a quarter of an hour."""
 
@@ -56,15 +57,20 @@ def passed_names(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for raw in environ.get(PASS_ENV, "").split(",") if (name := raw.strip()))
 
 
-def ssh_args(environ: Mapping[str, str], cwd: Path) -> str:
-    """Arguments of ssh, scp and sftp: the user's or Ansible's, then a limit for silence.
+def ssh_settings(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
+    """How ssh, scp and sftp are called: as the user or Ansible would, but a silent connection is noticed.
 
-    ssh takes the first value of an option, so a ``ServerAliveInterval`` of the user's own stays.
+    ssh takes the first value of an option, so a ``ServerAliveInterval`` of the user's own stays. Connections are shared
+    among labctl's playbooks only: one that somebody else opened would not have the limit.
     """
-    configured = environ.get("ANSIBLE_SSH_ARGS")
-    if configured is None:
-        configured = read_ansible_cfg(environ, cwd).get("ssh_connection", "ssh_args") or _SSH_ARGS
-    return f"{configured} {_KEEPALIVE}".strip()
+    config = read_ansible_cfg(environ, cwd)
+    arguments = environ.get("ANSIBLE_SSH_ARGS")
+    if arguments is None:
+        arguments = config.get("ssh_connection", "ssh_args") or _SSH_ARGS
+    settings = {"ANSIBLE_SSH_ARGS": f"{arguments} {_KEEPALIVE}".strip()}
+    if config.get("ssh_connection", "control_path_dir") is None:
+        settings["ANSIBLE_SSH_CONTROL_PATH_DIR"] = environ.get("ANSIBLE_SSH_CONTROL_PATH_DIR") or _CONTROL_PATH_DIR
+    return settings
 
 
 def scrubbed(
@@ -91,7 +97,7 @@ def scrubbed(
     for name, value in _DEFAULTS.items():
         env.setdefault(name, value)
     env.update(_FORCED)
-    env["ANSIBLE_SSH_ARGS"] = ssh_args(env, cwd or Path.cwd())
+    env.update(ssh_settings(env, cwd or Path.cwd()))
     if collections_path is not None:
         env["ANSIBLE_COLLECTIONS_PATH"] = collections_path
     locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""

@@ -38,7 +38,9 @@ _SPEC = {
 class ActionModule(ActionBase):  # type: ignore[misc]
     """See the module's documentation."""
 
-    TRANSFERS_FILES = True
+    # Files are the exception here (:meth:`_execute`); a directory for them beforehand would be two round trips, made
+    # without patience.
+    TRANSFERS_FILES = False
     _supports_check_mode = True
     _supports_async = False
 

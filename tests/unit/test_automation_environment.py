@@ -70,6 +70,15 @@ def test_ssh_notices_silence_whatever_the_user_configured_but_keeps_the_users_ow
     assert effective(own, "ServerAliveInterval") == "99"
 
 
+def test_connections_are_shared_among_labctls_playbooks_only_unless_the_user_chose_a_place(tmp_path):
+    (tmp_path / "ansible.cfg").write_text("[ssh_connection]\ncontrol_path_dir = ~/mine\n")
+    ours = environment.scrubbed({}, cwd=tmp_path / "none")["ANSIBLE_SSH_CONTROL_PATH_DIR"]
+    assert ours not in {"", "~/.ansible/cp"}
+    assert "ANSIBLE_SSH_CONTROL_PATH_DIR" not in environment.scrubbed({}, cwd=tmp_path)
+    given = {"ANSIBLE_SSH_CONTROL_PATH_DIR": "/cp"}
+    assert environment.scrubbed(given, cwd=tmp_path / "none")["ANSIBLE_SSH_CONTROL_PATH_DIR"] == "/cp"
+
+
 def test_a_checkout_is_known_by_its_galaxy_file(tmp_path):
     (tmp_path / "playbooks").mkdir()
     (tmp_path / "galaxy.yml").touch()
