@@ -151,12 +151,17 @@ def _options(
 def _command_line(playbook: str, inventory: Path, extravars: Path | None, options: list[str]) -> str:
     """The line for people; paths below the working directory are shortened as people would type them."""
     words = ["ansible-playbook", "-i", _short(inventory), playbook, *options]
-    return shlex.join(words) + (f" {file_option(extravars)}" if extravars is not None else "")
+    return shlex.join(words) + (f" {_file_option(extravars)}" if extravars is not None else "")
 
 
-def file_option(extravars: Path) -> str:
-    """How the command line names a file of variables; for callers that do not keep the file."""
+def _file_option(extravars: Path) -> str:
     return shlex.join(["-e", f"@{_short(extravars)}"])
+
+
+def line_without_files(result: PlaybookResult, extravars: Mapping[str, object], redact: Redactor) -> str:
+    """The command line by hand for callers that do not keep ``artifacts``: it carries the variables itself."""
+    inline = shlex.join(["-e", json.dumps(redact.value(dict(extravars)))])
+    return result.command_line.replace(_file_option(result.artifacts / "extravars.json"), inline)
 
 
 def _short(path: Path) -> str:

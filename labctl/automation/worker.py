@@ -151,18 +151,8 @@ def _run(job: dict[str, Any], outlet: Outlet) -> dict[str, Any]:
     stopper.start()
     stopper.listen()
 
-    import pexpect  # type: ignore[import-untyped]  # noqa: PLC0415 - see above
-    from ansible_runner.config.runner import RunnerConfig  # noqa: PLC0415
+    from ansible_runner.config.runner import RunnerConfig  # noqa: PLC0415 - see above
     from ansible_runner.runner import Runner  # noqa: PLC0415
-
-    class PromptSpawn(pexpect.spawn):  # type: ignore[misc]
-        def close(self, force: bool = True) -> None:  # noqa: FBT001, FBT002 - pexpect's signature
-            """Without ptyprocess's pause for a child that has been waited for already: 0.1 s a playbook."""
-            if not self.isalive():
-                self.ptyproc.delayafterclose = 0
-            super().close(force)
-
-    pexpect.spawn = PromptSpawn
 
     def handler(event: dict[str, Any]) -> bool:
         outlet.put({"type": "event", "event": dict(event)})
@@ -207,8 +197,6 @@ def main() -> None:
     finally:
         outlet.close()
         shutil.rmtree(job["private_dir"], ignore_errors=True)
-    # Everything is written and removed; taking the interpreter apart would only cost time.
-    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -63,7 +62,7 @@ def stage(
     import tempfile
 
     from labctl.automation.redact import Redactor
-    from labctl.automation.runner import file_option, run_playbook
+    from labctl.automation.runner import line_without_files, run_playbook
     from labctl.lab.loader import load_lab
 
     if not _STAGE.match(name):
@@ -92,12 +91,7 @@ def stage(
         )
         if diff:
             typer.echo((result.artifacts / "stdout.txt").read_text("utf-8"))
-    import json
-
-    # The file with the variables has gone with its directory, so the line has to carry them.
-    plain = shlex.join(["-e", json.dumps(redact.value(variables))])
-    line = result.command_line.replace(file_option(result.artifacts / "extravars.json"), plain)
-    _recap(result, line)
+    _recap(result, line_without_files(result, variables, redact))
     if not result.ok:
         raise typer.Exit(int(_CODES[result.status]))
 

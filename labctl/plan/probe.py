@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from labctl.automation.redact import Redactor
-from labctl.automation.runner import run_playbook
+from labctl.automation.runner import line_without_files, run_playbook
 from labctl.errors import ExitCode, LabctlError
 from labctl.lab.facts import HostFacts
 
@@ -28,16 +27,13 @@ _CODES = {
 }
 
 
-def probe_hosts(
-    lab: Lab, paths: Sequence[str], tools: Sequence[str], *, artifacts: Path | None = None
-) -> dict[str, HostFacts]:
+def probe_hosts(lab: Lab, paths: Sequence[str], tools: Sequence[str]) -> dict[str, HostFacts]:
     """Probe all hosts, changing nothing on them.
 
     Args:
         lab: the lab; its inventory is read in place.
         paths: directories to look at on each host (they need not exist).
         tools: binaries to look for.
-        artifacts: where the playbook run leaves its traces, a directory that does not exist; None: nowhere.
 
     Returns:
         Host name to facts, for every host of the lab.
@@ -45,36 +41,36 @@ def probe_hosts(
     Raises:
         LabctlError: a host failed or cannot be reached, with Ansible's words; or its facts cannot be read.
     """
-    scratch = Path(tempfile.mkdtemp(prefix="labctl-probe-"))
-    try:
+    redact = Redactor(lab.secrets)
+    variables = {"labctl_probe_paths": list(paths), "labctl_probe_tools": list(tools)}
+    with tempfile.TemporaryDirectory(prefix="labctl-probe-") as scratch:
         result = run_playbook(
             "labctl.lab.probe",
             inventory=lab.inventory,
-            artifacts=artifacts or scratch / "probe",
-            extravars={"labctl_probe_paths": list(paths), "labctl_probe_tools": list(tools)},
-            redact=Redactor(lab.secrets),
+            artifacts=Path(scratch) / "probe",
+            extravars=variables,
+            redact=redact,
         )
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    hint = f"by hand: {line_without_files(result, variables, redact)}"
     if not result.ok:
-        raise _error(result)
-    return {host: _facts(host, result) for host in lab.hosts}
+        raise _error(result, hint)
+    return {host: _facts(host, result, hint) for host in lab.hosts}
 
 
-def _error(result: PlaybookResult) -> LabctlError:
+def _error(result: PlaybookResult, hint: str) -> LabctlError:
     words = "\n".join(f"  {error.host}: {error.task}: {error.message}" for error in result.errors)
     return LabctlError(
         f"probing the hosts ended as {result.status}" + (f":\n{words}" if words else ""),
-        hint=f"by hand: {result.command_line}",
+        hint=hint,
         code=_CODES.get(result.status, ExitCode.ERROR),
     )
 
 
-def _facts(host: str, result: PlaybookResult) -> HostFacts:
+def _facts(host: str, result: PlaybookResult, hint: str) -> HostFacts:
     try:
         return HostFacts.model_validate(result.results[host]["facts"])
     except KeyError:
-        raise LabctlError(f"the probe of {host} left no facts", hint=f"by hand: {result.command_line}") from None
+        raise LabctlError(f"the probe of {host} left no facts", hint=hint) from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

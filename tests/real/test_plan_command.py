@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -92,7 +93,10 @@ def test_an_unreachable_host_ends_with_4(place):
     ran = labctl(place)
     assert ran.returncode == 4
     assert "gone" in ran.stderr
-    assert "by hand: " in ran.stderr
+    (line,) = re.findall(r"by hand: (.*)", ran.stderr)
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    by_hand = subprocess.run(["/bin/sh", "-c", line], cwd=place, env=env, capture_output=True, text=True, check=False)
+    assert "UNREACHABLE!" in by_hand.stdout, by_hand.stderr
 
 
 def test_a_fault_in_the_study_ends_with_2_before_any_host_is_touched(place):
