@@ -29,16 +29,17 @@ def machine_of(container_node: Node, tmp_path):  # noqa: F811
         )
 
     yield make
-    script = "umount /var/tmp/labctl-*/arms/*/* 2>/dev/null; rm -rf /var/tmp/labctl-* /var/tmp/other"
-    container_node.exec("sh", "-c", script)
+    container_node.exec("sh", "-c", "rm -rf /var/tmp/labctl-plain /var/tmp/other")
 
 
 @pytest.fixture
 def machine(machine_of):
-    """The node as user ``lab`` with the run's directories made."""
+    """The node as user ``lab`` with the run's directories made, once for all tests that do not tear them down."""
     host = machine_of("lab")
-    host.stats(host.play("host"))
-    return host
+    if host.shell(f"test -d {host.arms} || echo missing"):
+        host.stats(host.play("host"))
+    yield host
+    host.shell(f"umount {host.arms}/*/ 2>/dev/null; rm -rf {host.arms}/*")
 
 
 @pytest.mark.parametrize(
@@ -109,21 +110,26 @@ def test_an_arm_of_another_run_is_kept(machine):
 
 
 @pytest.mark.parametrize(
-    ("change", "prepare", "words"),
+    ("change", "words"),
     [
-        ({"socket_dir": f"{HOME}/arms/{RUN}/{'s' * 80}"}, "true", "107 are possible"),
-        ({}, "install -d -o lab {data}", "labctl did not make it"),
-        ({"settings": {"listen_addresses": "*"}}, "true", "'listen_addresses' cannot be set"),
-        ({"settings": {"shared_bufers": "1GB"}}, "true", "shared_bufers"),
+        ({"socket_dir": f"{HOME}/arms/{RUN}/{'s' * 80}"}, "107 are possible"),
+        ({"settings": {"listen_addresses": "*"}}, "'listen_addresses' cannot be set"),
+        ({"settings": {"shared_bufers": "1GB"}}, "shared_bufers"),
     ],
 )
-def test_a_database_that_cannot_be(machine, change, prepare, words):
-    arm = machine.directory_arm()
-    machine.stats(machine.play("host", bench_storage_arms=[arm]))
+def test_a_database_that_cannot_be(machine, change, words):
     instance = {**machine.instance("dir"), **change}
-    machine.shell(prepare.format(data=instance["data_dir"]))
+    wanted = {"bench_storage_arms": [machine.directory_arm()], "bench_postgresql_instances": [instance]}
+    assert words in machine.refusal(machine.play("host", **wanted))
+
+
+def test_data_of_another_database_are_kept(machine):
+    arm, instance = machine.directory_arm(), machine.instance("dir")
+    machine.stats(machine.play("host", bench_storage_arms=[arm]))
+    machine.shell(f"install -d -o lab {instance['data_dir']}")
     result = machine.play("host", bench_storage_arms=[arm], bench_postgresql_instances=[instance])
-    assert words in machine.refusal(result)
+    assert "labctl did not make it" in machine.refusal(result)
+    assert machine.shell(f"ls -d {instance['data_dir']}")
 
 
 def test_a_fault_in_variables_is_told_from_one_of_the_host(machine):
