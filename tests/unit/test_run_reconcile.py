@@ -1,0 +1,46 @@
+"""The ledger after bundles came home, in whatever order things were learned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labctl.record.layout import RecordLayout
+from labctl.record.ledger import CellState, Ledger
+from labctl.run.reconcile import reconcile
+from tests.unit.test_run_schedule import cell, plan_of
+
+
+def bundle(layout: RecordLayout, attempt: int, status: str) -> None:
+    path = layout.raw / "c" / f"a{attempt}"
+    path.mkdir(parents=True)
+    result = {"schema": 1, "cell_id": "c", "attempt": attempt, "status": status, "boot_id": "b", "steps": []}
+    (path / "result.json").write_text(json.dumps({**result, "started": 1.0, "finished": 2.0}))
+
+
+@pytest.mark.parametrize(
+    ("known", "home", "after"),
+    [
+        (None, (1, "done"), ("done", 1)),
+        (("running", 1), (1, "failed"), ("failed", 1)),
+        # Given up while it could not be reached; its agent went on and ended well.
+        (("interrupted", 1), (1, "done"), ("done", 1)),
+        (("interrupted", 1), (1, "interrupted"), ("interrupted", 1)),
+        (("done", 1), (1, "interrupted"), ("done", 1)),
+        (("running", 2), (1, "interrupted"), ("running", 2)),
+    ],
+)
+def test_the_bundle_has_the_last_word_on_its_attempt(
+    tmp_path: Path, known: tuple[CellState, int] | None, home: tuple[int, str], after: tuple[str, int]
+) -> None:
+    layout = RecordLayout(tmp_path)
+    ledger = Ledger(layout.ledger)
+    if known:
+        ledger.cell("c", known[1], known[0])
+    bundle(layout, *home)
+    reconcile(layout, plan_of(cell("c")), ledger)
+    entry = ledger.view.cells["c"]
+    assert (entry.state, entry.attempt) == after
+    assert reconcile(layout, plan_of(cell("c")), ledger) == []
