@@ -50,7 +50,7 @@ class Engine:
     emit: Listener
     stop: threading.Event
     keep: bool = False
-    retry_failed: bool = False
+    retry: Mapping[str, int] = field(default_factory=dict)
     reconnect_s: float = 300.0
     _breaker: CircuitBreaker = field(init=False)
     _cancel: threading.Event = field(default_factory=threading.Event)
@@ -115,19 +115,23 @@ class Engine:
         self._orphans_are_interrupted("labctl was gone and no bundle was left")
 
     def _pending(self) -> list[Cell]:
-        return pending_cells(self.plan, self.ledger.view, retry_failed=self.retry_failed)
+        return pending_cells(self.plan, self.ledger.view, self.retry)
 
     def _loop(self, hosts: Sequence[str]) -> None:
         prepared = False
         boots: dict[str, str] = {}
+        losses, left = 0, len(self._pending())
         while batch := next_batch(self._pending()):
             if not prepared:
                 boots = _boots(self._checked(self._stages.host(hosts)))
                 prepared = True
             # An agent that vanished (reboot, kill) has taken mounts and servers with it: prepare again.
             prepared = self._measure(batch, boots)
-        # With --retry-failed a cell may fail again: that is its last word.
-        self.retry_failed = False
+            losses = 0 if prepared or len(self._pending()) < left else losses + 1
+            left = len(self._pending())
+            if losses >= MAX_ATTEMPTS:
+                reason = f"agents vanished {losses} times in a row without finishing a cell"
+                raise _Stopped("failed", ExitCode.HOSTS_FAILED, reason)
 
     def _measure(self, cells: Sequence[Cell], boots: Mapping[str, str]) -> bool:
         """One batch, measured, brought home and accounted for; False if an agent vanished."""

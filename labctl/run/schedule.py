@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from labctl.plan.models import Cell, Plan
@@ -17,10 +17,29 @@ MAX_BATCH_S = 1800.0
 MAX_ATTEMPTS = 3
 
 
-def pending_cells(plan: Plan, ledger: LedgerView, *, retry_failed: bool = False) -> list[Cell]:
-    """Cells that still need a finished attempt, in plan order."""
-    settled = {"done"} if retry_failed else {"done", "failed"}
-    return [cell for cell in plan.cells if (entry := ledger.cells.get(cell.id)) is None or entry.state not in settled]
+def failed_attempts(plan: Plan, ledger: LedgerView) -> dict[str, int]:
+    """Failed cells with the number of the attempt that failed: what ``--retry-failed`` repeats, once."""
+    entries = ((cell.id, ledger.cells.get(cell.id)) for cell in plan.cells)
+    return {cell: entry.attempt for cell, entry in entries if entry is not None and entry.state == "failed"}
+
+
+def pending_cells(plan: Plan, ledger: LedgerView, retry: Mapping[str, int] | None = None) -> list[Cell]:
+    """Cells that still need a finished attempt, in plan order.
+
+    Args:
+        plan: The plan.
+        ledger: What happened so far.
+        retry: Failed attempts that do not count (:func:`failed_attempts`); a later failure of the same cell does.
+    """
+    again = retry or {}
+
+    def settled(cell: str) -> bool:
+        entry = ledger.cells.get(cell)
+        if entry is None or entry.state not in {"done", "failed"}:
+            return False
+        return entry.state == "done" or again.get(cell) != entry.attempt
+
+    return [cell for cell in plan.cells if not settled(cell.id)]
 
 
 def next_batch(pending: Sequence[Cell], *, min_s: float = MIN_BATCH_S, max_s: float = MAX_BATCH_S) -> list[Cell]:

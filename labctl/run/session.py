@@ -19,7 +19,7 @@ from labctl.record.manifest import write_manifest
 from labctl.run.engine import Engine, Outcome
 from labctl.run.events import Listener, RunEvent
 from labctl.run.reconcile import reconcile
-from labctl.run.schedule import Pace, pending_cells
+from labctl.run.schedule import Pace, failed_attempts, pending_cells
 from labctl.run.signals import two_step_stop
 from labctl.run.stages import Stages
 
@@ -127,7 +127,8 @@ class Session:
         return Stages(self.layout, self.run_id, self.plan, self.lab, ledger, self.emit, threading.Event())
 
     def _execute(self, ledger: Ledger, stop: threading.Event, options: RunOptions, *, resumed: bool) -> Outcome:
-        pending = pending_cells(self.plan, ledger.view, retry_failed=options.retry_failed)
+        retry = failed_attempts(self.plan, ledger.view) if options.retry_failed else {}
+        pending = pending_cells(self.plan, ledger.view, retry)
         total = len(self.plan.cells)
         left_s = Pace().left(pending, parallel_hosts=self.plan.parallel_hosts)
         numbers = {"of": total, "pending": len(pending), "finished": total - len(pending), "left_s": left_s}
@@ -141,7 +142,7 @@ class Session:
             emit=self.emit,
             stop=stop,
             keep=options.keep,
-            retry_failed=options.retry_failed,
+            retry=retry,
             reconnect_s=options.reconnect_s,
         )
         return engine.execute(resumed=resumed)
@@ -150,7 +151,9 @@ class Session:
         steps: list[str] = []
         if pending_cells(self.plan, ledger.view):
             steps.append(f"labctl resume {self.layout.root}")
-        if options.keep or ledger.view.run_state == "interrupted":
+        if failed_attempts(self.plan, ledger.view):
+            steps.append(f"labctl resume --retry-failed {self.layout.root}")
+        if options.keep or ledger.view.run_state in {"interrupted", "failed"}:
             steps.append(f"labctl teardown {self.layout.root}")
         data = {
             "status": ledger.view.run_state,

@@ -253,7 +253,7 @@ class _Watch:
         return reason
 
     def _lost(self, status: dict[str, Any], now: float) -> str | None:
-        if status["state"] == "stopped":
+        if status["state"] == "stopped" and not status.get("error"):
             return "the agent was stopped on the target, as a shutdown does"
         if status["state"] != "running":
             return None

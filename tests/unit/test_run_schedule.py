@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from labctl.plan.models import Cell, Plan
+from labctl.plan.models import Cell, Plan, PlannedArm, PlannedStorage
 from labctl.record.ledger import LedgerView
-from labctl.run.schedule import CircuitBreaker, Pace, by_host, failure_kind, next_batch, pending_cells
+from labctl.run.schedule import CircuitBreaker, Pace, by_host, failed_attempts, failure_kind, next_batch, pending_cells
 
 
 def cell(name: str, *, block: int = 1, host: str = "h1", estimate_s: float = 10.0) -> Cell:
@@ -32,6 +32,19 @@ def cell(name: str, *, block: int = 1, host: str = "h1", estimate_s: float = 10.
 
 
 def plan_of(*cells: Cell) -> Plan:
+    arms = tuple(
+        PlannedArm(
+            name="a",
+            title="A",
+            target="host",
+            host=host,
+            storage=PlannedStorage(kind="directory", path="/d"),
+            disk_needed_bytes=0,
+            disk_free_bytes=None,
+            needs=(),
+        )
+        for host in dict.fromkeys(item.host for item in cells)
+    )
     return Plan(
         study="s",
         title="",
@@ -40,9 +53,9 @@ def plan_of(*cells: Cell) -> Plan:
         lab="l",
         seed=1,
         repeats=3,
-        workdir={},
+        workdir={arm.host: "/w" for arm in arms},
         tools=(),
-        arms=(),
+        arms=arms,
         left_out=(),
         cells=cells,
         findings=(),
@@ -60,7 +73,18 @@ def test_only_done_and_failed_cells_are_settled() -> None:
     plan = plan_of(*(cell(name) for name in "abcdef"))
     ledger = ledger_of(a=("planned", 0), b=("running", 1), c=("done", 1), d=("failed", 1), e=("interrupted", 2))
     assert [item.id for item in pending_cells(plan, ledger)] == ["a", "b", "e", "f"]
-    assert [item.id for item in pending_cells(plan, ledger, retry_failed=True)] == ["a", "b", "d", "e", "f"]
+    retry = failed_attempts(plan, ledger)
+    assert retry == {"d": 1}
+    assert [item.id for item in pending_cells(plan, ledger, retry)] == ["a", "b", "d", "e", "f"]
+
+
+def test_a_failed_cell_is_retried_once() -> None:
+    plan, ledger = plan_of(cell("d")), ledger_of(d=("failed", 1))
+    retry = failed_attempts(plan, ledger)
+    ledger.apply({"t": 2.0, "kind": "cell", "cell": "d", "state": "interrupted", "attempt": 2})
+    assert [item.id for item in pending_cells(plan, ledger, retry)] == ["d"]
+    ledger.apply({"t": 3.0, "kind": "cell", "cell": "d", "state": "failed", "attempt": 3})
+    assert pending_cells(plan, ledger, retry) == []
 
 
 def batches(cells: list[Cell], *, min_s: float, max_s: float) -> list[list[Cell]]:

@@ -18,20 +18,24 @@ _JOURNAL = ".steps.jsonl"
 class Ballast:
     """Space kept back so that a full disk still has room for a result."""
 
-    def __init__(self, run_dir: str, size: int = 1 << 20) -> None:
-        self._path = os.path.join(run_dir, ".ballast")
+    def __init__(self, run_dir: str, name: str, size: int) -> None:
+        self._path = os.path.join(run_dir, name)
         self._size = size
 
-    def load(self) -> None:
-        """Take the space, where there is some."""
-        with contextlib.suppress(OSError):
+    def load(self) -> bool:
+        """Take the space; False where there is none."""
+        try:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 os.posix_fallocate(fd, 0, self._size)
             except OSError:
                 os.unlink(self._path)
+                raise
             finally:
                 os.close(fd)
+        except OSError:
+            return False
+        return True
 
     def drop(self) -> None:
         """Give the space back."""
@@ -170,6 +174,8 @@ def recover_all(run_dir: str) -> list[str]:
             if not os.path.exists(attempt.file(SPEC)):  # nothing ran: a directory is no evidence
                 shutil.rmtree(attempt.path, ignore_errors=True)
                 continue
-            attempt.recover()
-            recovered.append(f"{attempt.cell_id}/a{attempt.number}")
+            # On a full disk it stays as it is, and is no hindrance to those that are finished.
+            with contextlib.suppress(OSError):
+                attempt.recover()
+                recovered.append(f"{attempt.cell_id}/a{attempt.number}")
     return recovered

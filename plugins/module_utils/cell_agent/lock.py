@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -30,8 +31,9 @@ class HostLock:
                 return False
             time.sleep(0.02)
         self._fd = fd
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, files.dump(who), 0)
+        with contextlib.suppress(OSError):  # the text is for people; on a full disk the lock must do
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, files.dump(who), 0)
         return True
 
     def release(self) -> None:

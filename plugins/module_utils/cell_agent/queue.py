@@ -16,6 +16,10 @@ from .steps import StepRunner
 _WATCH_S = 0.2
 """How long the fingerprint of a cell looks for busy processes."""
 _CLEAN = ("ok", "skipped")
+_CELL_BALLAST = 1 << 20
+"""Bytes that a cell needs at least for its evidence; without them it is not begun."""
+_STATUS_BALLAST = 256 << 10
+"""Bytes for the last status, which says why the agent ended."""
 
 
 class BatchError(Exception):
@@ -65,32 +69,38 @@ class Agent:
         self._status = Status(run_dir, batch["run_id"], digest)
         self._sampler = Sampler(float(batch["sample_interval_s"]), self._status.beat)
         self._runner = StepRunner(workdir, batch["run_id"], waker)
-        self._ballast = bundle.Ballast(run_dir)
+        self._ballast = bundle.Ballast(run_dir, ".ballast", _CELL_BALLAST)
+        self._last_words = bundle.Ballast(run_dir, ".reserve", _STATUS_BALLAST)
         self._fixed = facts.fixed(())
         self._tools: dict[str, dict[str, Any] | None] = {}
 
     def run(self) -> str:
         """Run all cells; returns the last state, ``finished`` or ``stopped``."""
+        self._last_words.load()
         self._status.update()
         self._sampler.start()
+        error = None
         try:
             for cell in self._batch["cells"]:
                 attempt = bundle.Attempt(self._run_dir, cell["id"], int(cell["attempt"]))
                 known = attempt.result()
                 if known is None and self._waker.stopping:
                     break
+                if known is None and not self._ballast.load():
+                    error = f"no space left in {self._run_dir} for the evidence of cell {attempt.cell_id}"
+                    break
                 self._status.cell_finished(attempt.cell_id, attempt.number, known or self._cell(cell, attempt))
         finally:
             self._sampler.stop()
             self._ballast.drop()
-        state = "stopped" if self._waker.stopping else "finished"
-        self._status.update(state=state)
+            self._last_words.drop()
+        state = "stopped" if self._waker.stopping or error else "finished"
+        self._status.update(state=state, error=error)
         return state
 
     def _cell(self, cell: dict[str, Any], attempt: bundle.Attempt) -> dict[str, Any]:
         started = time.time()
         self._status.update(cell=cell["id"], attempt=attempt.number, cell_started=started)
-        self._ballast.load()
         try:
             attempt.create(cell, 0o711 if os.geteuid() == 0 else 0o700)
             self._fingerprint(cell, attempt)

@@ -32,6 +32,7 @@ class Status:
             "phase": None,
             "cell_started": None,
             "step_started": None,
+            "error": None,
             "finished": self._finished,
         }
 
