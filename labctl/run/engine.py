@@ -150,6 +150,11 @@ class Engine:
             self._wind_down(hosts)
         if result.status == "timeout":
             self._stages.stop(hosts)
+        if result.status == "unreachable":
+            # A host that was waited for in vain is not waited for again, but others may have something. Its agent works
+            # on: what it has in hand is not lost.
+            self._collect(hosts, reconnect_s=0.0)
+            self._checked(result)
         self._bring_home(hosts)
         lost = {host: _agent(result, host) for host in hosts if _agent(result, host).get("agent_lost")}
         for host, agent in lost.items():
@@ -164,7 +169,10 @@ class Engine:
         return result, not lost
 
     def _bring_home(self, hosts: Sequence[str]) -> PlaybookResult:
-        result = self._checked(self._stages.collect(hosts))
+        return self._checked(self._collect(hosts))
+
+    def _collect(self, hosts: Sequence[str], reconnect_s: float | None = None) -> PlaybookResult:
+        result = self._stages.collect(hosts, reconnect_s=reconnect_s)
         for host in hosts:
             for bundle, why in (_agent(result, host).get("damaged") or {}).items():
                 self.emit(RunEvent("notice", {"message": f"{host}: bundle {bundle} is damaged, kept aside: {why}"}))
