@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -27,6 +28,7 @@ from labctl.cli import (
 )
 from labctl.cli.output import print_json
 from labctl.errors import ExitCode, InvalidFileError, LabctlError
+from labctl.words import plain
 
 app = typer.Typer(
     name="labctl",
@@ -91,11 +93,44 @@ def show_error(error: LabctlError, *, as_json: bool) -> None:
             typer.echo(f"  next: {fault.hint}", err=True)
 
 
+#: What the command line library raises for wrong arguments; its own name for the class differs between versions.
+_USAGE_ERRORS = tuple(base for base in typer.BadParameter.__bases__ if issubclass(base, Exception))
+
+
+def _show_usage_error(error: Exception, *, as_json: bool) -> None:
+    context = getattr(error, "ctx", None)
+    words = error.format_message() if hasattr(error, "format_message") else str(error)
+    if words.startswith("Usage:"):  # no arguments at all: its message is the help
+        if not as_json:
+            typer.echo(words, err=True)
+            return
+        words = "a verb is missing"
+    elif context is not None and not as_json:
+        typer.echo(context.get_usage(), err=True)
+    path = context.command_path if context is not None else "labctl"
+    hint = f"{path} --help shows the arguments"
+    show_error(LabctlError(plain(words), hint=hint, code=ExitCode.USAGE), as_json=as_json)
+
+
+def _internal(error: Exception) -> LabctlError:
+    """A fault of labctl itself, in a line for people; where it happened is for those who mend it."""
+    if os.environ.get("LABCTL_TRACEBACK"):
+        import traceback
+
+        traceback.print_exc()
+    words = str(error).strip().partition("\n")[0]
+    what = f"this should not have happened: {type(error).__name__}" + (f": {words}" if words else "")
+    return LabctlError(what, hint="a fault of labctl: please report it with what LABCTL_TRACEBACK=1 shows")
+
+
 def main() -> None:
     """Entry point of the ``labctl`` command."""
     as_json = "--json" in sys.argv[1:]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files need not be valid text, and a locale need not have our letters: neither may end labctl.
+        sys.stdout.reconfigure(encoding="utf-8" if as_json else None, errors="backslashreplace")
     try:
-        app()
+        code = app(standalone_mode=False)
     except LabctlError as error:
         show_error(error, as_json=as_json)
         sys.exit(int(error.code))
@@ -109,3 +144,10 @@ def main() -> None:
         sys.exit(int(ExitCode.ERROR))
     except KeyboardInterrupt:
         sys.exit(int(ExitCode.INTERRUPTED))
+    except _USAGE_ERRORS as error:
+        _show_usage_error(error, as_json=as_json)
+        sys.exit(int(ExitCode.USAGE))
+    except Exception as error:  # noqa: BLE001 - the last resort: a user gets a message, never a traceback
+        show_error(_internal(error), as_json=as_json)
+        sys.exit(int(ExitCode.ERROR))
+    sys.exit(code if isinstance(code, int) else int(ExitCode.OK))

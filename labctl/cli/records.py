@@ -65,6 +65,15 @@ def _state_at_rest(state: str | None) -> str:
     return "killed" if state in {"created", "resumed"} else state or "unknown"
 
 
+def _local_time(moment: float | None) -> str:
+    if not moment:
+        return "?"
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+    except (ValueError, OverflowError, OSError):
+        return "?"  # a damaged record may say anything
+
+
 def records(where: RecordsOption = Path("records"), as_json: JsonOption = False) -> None:
     """List the records of a directory, newest last, with their state.
 
@@ -82,7 +91,7 @@ def records(where: RecordsOption = Path("records"), as_json: JsonOption = False)
         if as_json:
             print_json(data)
             continue
-        created = time.strftime("%Y-%m-%d %H:%M", time.localtime(data["created"])) if data["created"] else "?"
+        created = _local_time(data["created"])
         cells = ", ".join(f"{count} {state}" for state, count in data["cells"].items()) or "no cells"
         damage = f"  damaged: {len(data['missing'])}" if data["missing"] else ""
         typer.echo(f"{created}  {data['state']:<11}  {path}  {cells}{damage}")

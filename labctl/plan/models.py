@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+SCHEMA = 1
+
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+=-]{0,254}$")]
+"""A text that is a name of a file as it is: it cannot lead out of its directory."""
 
 
 class _Frozen(BaseModel):
@@ -47,9 +52,9 @@ class Step(_Frozen):
 class Cell(_Frozen):
     """Arm x host x point x repeat: the unit of scheduling, resume and evidence."""
 
-    id: str
-    arm: str
-    host: str
+    id: FileName
+    arm: FileName
+    host: FileName
     target: Literal["host"]
     workload: str
     tool: str
@@ -79,10 +84,10 @@ class PlannedStorage(_Frozen):
 class PlannedArm(_Frozen):
     """One arm on one host."""
 
-    name: str
+    name: FileName
     title: str
     target: Literal["host"]
-    host: str
+    host: FileName
     storage: PlannedStorage
     disk_needed_bytes: int
     disk_free_bytes: int | None
@@ -114,7 +119,7 @@ class PlanFinding(_Frozen):
 class Plan(_Frozen):
     """Everything that will run, in order."""
 
-    schema_version: int = 1
+    schema_version: int = SCHEMA
     study: str
     title: str
     question: str
@@ -133,6 +138,17 @@ class Plan(_Frozen):
     parallel_hosts: bool = False
     max_equal_failures: int = 3
     figures: tuple[dict[str, str], ...] = ()
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        """Cells belong to arms of the plan and are told apart by their names: all that follows relies on it."""
+        arms = {(arm.name, arm.host) for arm in self.arms}
+        for cell in self.cells:
+            if (cell.arm, cell.host) not in arms:
+                raise ValueError(f"cell {cell.id} is of arm {cell.arm} on {cell.host}, which the plan does not have")
+        if len({cell.id for cell in self.cells}) != len(self.cells):
+            raise ValueError("two cells have the same id")
+        return self
 
     @property
     def estimate_s(self) -> float:

@@ -14,11 +14,13 @@ from pydantic import ValidationError
 
 from labctl import __version__
 from labctl.errors import ExitCode, LabctlError, Where
+from labctl.plan.models import SCHEMA as PLAN_SCHEMA
 from labctl.plan.models import Plan
 from labctl.record.files import explained, make_directory, write_atomic, write_json
 from labctl.record.layout import RecordLayout
 from labctl.record.ledger import Ledger, LedgerView, read_ledger
 from labctl.record.locks import owner
+from labctl.words import plain
 
 SCHEMA = 1
 _RUN_ID = re.compile(r"^[0-9]{8}-[0-9]{6}-[a-z0-9-]{1,40}-[a-z0-9]{5}$")
@@ -81,7 +83,7 @@ class Record:
             raise LabctlError(
                 f"the record cannot be continued: {'; '.join(self.missing)}",
                 where=Where(self.layout.root),
-                hint="its raw files can still be read: `labctl normalise` and `labctl report` work on what is there",
+                hint="its raw files can still be read: `labctl normalise` works on what is there",
             )
         return self.identity, self.plan
 
@@ -167,6 +169,12 @@ def open_record(path: Path) -> Record:
 def _read_identity(layout: RecordLayout, missing: list[str]) -> Identity | None:
     try:
         data = json.loads(layout.identity.read_bytes())
+        if not isinstance(data, dict):
+            raise TypeError("not a JSON object")  # noqa: TRY301 - one place words every kind of damage
+        _refuse_newer(data.get("schema", SCHEMA), SCHEMA)
+        if not _RUN_ID.fullmatch(str(data["run_id"])):
+            # Directories on the hosts are named by it.
+            raise ValueError(f"{data['run_id']!r} is not a run id")  # noqa: TRY301
         return Identity(
             run_id=str(data["run_id"]),
             lab=str(data["lab"]),
@@ -184,16 +192,46 @@ def _read_identity(layout: RecordLayout, missing: list[str]) -> Identity | None:
 
 def _read_plan(layout: RecordLayout, missing: list[str]) -> Plan | None:
     try:
-        return Plan.model_validate_json(layout.plan.read_bytes())
-    except (OSError, ValidationError) as error:
-        missing.append(f"plan.json: {_reason(error)}")
+        return read_plan(layout.plan)
+    except LabctlError as error:
+        missing.append(f"plan.json: {error.what}")
         return None
 
 
+def read_plan(path: Path) -> Plan:
+    """The plan of a record.
+
+    Raises:
+        LabctlError: It cannot be read, is damaged, or is of a newer labctl.
+    """
+    try:
+        raw = path.read_bytes()
+        document = json.loads(raw)
+        if isinstance(document, dict):
+            _refuse_newer(document.get("schema_version", PLAN_SCHEMA), PLAN_SCHEMA)
+        return Plan.model_validate_json(raw)
+    except (OSError, ValueError, RecursionError) as error:
+        raise LabctlError(_reason(error), where=Where(path)) from error
+
+
+def _refuse_newer(found: object, known: int) -> None:
+    if isinstance(found, int) and found > known:
+        raise ValueError(f"of schema {found}, made by a newer labctl; labctl {__version__} reads up to {known}")
+
+
 def _reason(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False)[0]
-        return f"{error.error_count()} faults, the first: {first['msg']}"
-    return f"{type(error).__name__}: {error}"
+    """Why a file cannot be used, in words for people."""
+    match error:
+        case OSError():
+            return error.strerror or str(error)
+        case ValidationError():
+            first = error.errors(include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+            return (f"{place}: " if place else "") + plain(first["msg"]) + more
+        case json.JSONDecodeError():
+            return f"not whole or not JSON: {error}"
+        case KeyError():
+            return f"{error.args[0]!r} is missing"
+        case _:
+            return str(error)

@@ -21,6 +21,7 @@ from labctl.normalise.schema import TABLES
 from labctl.plan.models import Plan
 from labctl.record.layout import RecordLayout
 from labctl.record.ledger import LedgerView, read_ledger
+from labctl.record.record import read_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,17 +93,14 @@ def load_record(root: Path) -> RecordData:
 
 
 def _plan(path: Path) -> Plan:
-    try:
-        return Plan.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
+    if not path.exists():
         hint = "give the directory that labctl run printed; it holds plan.json and record.json"
-        raise LabctlError("not a record: it has no plan.json", where=str(path.parent), hint=hint) from None
-    except OSError as exc:
-        raise LabctlError(f"cannot read the plan: {exc.strerror}", where=Where(path)) from exc
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise LabctlError(f"the plan is damaged: {place}: {first['msg']}", where=Where(path)) from exc
+        raise LabctlError("not a record: it has no plan.json", where=str(path.parent), hint=hint, code=ExitCode.USAGE)
+    try:
+        return read_plan(path)
+    except LabctlError as exc:
+        hint = "without its plan nobody knows what a record was to hold; `labctl normalise` reads its raw files"
+        raise LabctlError(f"the plan is damaged: {exc.what}", where=Where(path), hint=hint) from exc
 
 
 def _json_object(path: Path, problems: list[str]) -> dict[str, Any]:

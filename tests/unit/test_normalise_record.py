@@ -12,10 +12,19 @@ from hypothesis import strategies as st
 from labctl.errors import LabctlError
 from labctl.normalise.record import normalise_record
 from labctl.normalise.tables import write_tables
-from labctl.plan.models import Cell, Plan, PlanFinding, Step
+from labctl.plan.models import Cell, Plan, PlanFinding, PlannedArm, PlannedStorage, Step
 from tests.unit.parser_values import golden
 
 FIO = golden("fio", "v3.33-libaio-group.json")
+
+
+RUN_ID = "20261201-101500-s-k7m2p"
+
+
+def arm(name):
+    storage = PlannedStorage(kind="directory", path="/d")
+    needs = {"disk_needed_bytes": 0, "disk_free_bytes": None, "needs": ()}
+    return PlannedArm(name=name, title=name, target="host", host="h1", storage=storage, **needs)
 
 
 def step(name, phase, outputs=()):
@@ -58,13 +67,13 @@ class Made:
             repeats=1,
             workdir={"h1": "/w"},
             tools=("fio",),
-            arms=(),
+            arms=(arm("plain"), arm("loop")),
             left_out=(),
             cells=tuple(cells),
             findings=(PlanFinding(rule="plan.small", severity="warning", message="small", where="x"),),
         )
         self.write("plan.json", plan.model_dump_json())
-        identity = {"schema": 1, "run_id": "run1", "lab": "lab1", "study": "s", "inventory": "/i", "created": 1.0}
+        identity = {"schema": 1, "run_id": RUN_ID, "lab": "lab1", "study": "s", "inventory": "/i", "created": 1.0}
         self.write("record.json", json.dumps(identity))
         self.write("ledger.jsonl", "")
         for c in cells:
@@ -135,7 +144,7 @@ def read(root, table, **wanted):
 
 @pytest.fixture
 def made(tmp_path):
-    return Made(tmp_path / "run1", [cell(1), cell(2)])
+    return Made(tmp_path / RUN_ID, [cell(1), cell(2)])
 
 
 def test_values_with_everything_that_says_where_they_are_from(made):
@@ -143,7 +152,7 @@ def test_values_with_everything_that_says_where_they_are_from(made):
     (iops,) = read(made.root, "measurements", metric="iops")
     assert iops["value"] == 19598.086124
     expected = {
-        "run": "run1",
+        "run": RUN_ID,
         "lab": "lab1",
         "study": "s",
         "arm": "plain",
@@ -313,7 +322,7 @@ FILES = ["plan.json", "record.json", "ledger.jsonl"] + [
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(FILES), share=st.floats(0, 1))
 def test_cut_at_any_byte_it_opens_and_no_value_is_wrong(tmp_path_factory, name, share):
-    made = Made(tmp_path_factory.mktemp("cut") / "run1", [cell(1)])
+    made = Made(tmp_path_factory.mktemp("cut") / RUN_ID, [cell(1)])
     made.bundle(made.cells[0])
 
     def values():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from labctl.cli.records import records as list_records
 from labctl.errors import ExitCode, LabctlError
 from labctl.plan.models import Plan
 from labctl.record.files import write_atomic
@@ -175,3 +176,82 @@ def test_second_holder_is_refused_and_told_who_and_death_frees_the_lock(tmp_path
     assert not is_locked(lock)
     with held(lock, what="lab demo", purpose="mine"):
         assert json.loads(lock.read_bytes())["purpose"] == "mine"
+
+
+def _edit(path: Path, **values: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("record.json", {"schema": 99, "new": 1}, "made by a newer labctl"),
+        ("plan.json", {"schema_version": 99, "new": 1}, "made by a newer labctl"),
+        ("plan.json", {"new": 1}, "new: unknown key"),
+        ("record.json", {"run_id": "../../../../etc"}, "is not a run id"),
+        ("record.json", {"run_id": "20261201-101500-x-k7m2p\n"}, "is not a run id"),
+        ("plan.json", {"cells": [{}]}, "cells.0.id: missing"),
+    ],
+)
+def test_documents_that_cannot_be_trusted_are_told_and_not_used(
+    layout: RecordLayout, name: str, values: dict[str, object], words: str
+) -> None:
+    _edit(layout.root / name, **values)
+    record = open_record(layout.root)
+    assert len(record.missing) == 1
+    assert record.missing[0].startswith(f"{name}: ")
+    assert words in record.missing[0]
+    with pytest.raises(LabctlError, match="cannot be continued"):
+        record.whole()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("id", "../../../../etc/passwd", "id"),
+        ("id", ".hidden", "id"),
+        ("id", "a/b", "id"),
+        ("host", "../x", "host"),
+        ("arm", "<script>alert(1)</script>", "arm"),
+        ("arm", "other", "which the plan does not have"),
+    ],
+)
+def test_a_plan_whose_names_lead_elsewhere_is_no_plan(field: str, value: str, words: str) -> None:
+    arm = {
+        "name": "a",
+        "title": "",
+        "target": "host",
+        "host": "h",
+        "storage": {"kind": "directory", "path": "/x"},
+        "disk_needed_bytes": 0,
+        "disk_free_bytes": None,
+        "needs": [],
+    }
+    cell: dict[str, object] = {"id": "w.p.a.h.r1", "arm": "a", "host": "h", "target": "host"}
+    cell |= {
+        "workload": "w",
+        "tool": "fio",
+        "parameters": {},
+        "point": "p",
+        "repeat": 1,
+        "block": 1,
+        "data_dir": "/x",
+        "steps": [],
+        "estimate_s": 1,
+    }
+    cell |= {"deadline_s": 2, "bytes_written": 0}
+    whole = {**a_plan().model_dump(mode="json"), "arms": [arm], "cells": [cell]}
+    assert Plan.model_validate_json(json.dumps(whole)).cells[0].id == "w.p.a.h.r1"
+    with pytest.raises(ValueError, match=words):
+        Plan.model_validate_json(json.dumps({**whole, "cells": [{**cell, field: value}]}))
+    with pytest.raises(ValueError, match="same id"):
+        Plan.model_validate_json(json.dumps({**whole, "cells": [cell, cell]}))
+
+
+@pytest.mark.parametrize("created", [1e300, -1e300, 1764560000.0, 0])
+def test_any_time_of_creation_is_listed(
+    layout: RecordLayout, capsys: pytest.CaptureFixture[str], created: float
+) -> None:
+    _edit(layout.identity, created=created)
+    list_records(layout.root.parent)
+    assert str(layout.root) in capsys.readouterr().out
