@@ -11,9 +11,21 @@ from pydantic import BaseModel, ValidationError
 
 from labctl.errors import ExitCode, InvalidFileError, LabctlError
 from labctl.study.expand import expand
-from labctl.study.models import MIN_REPEATS, WORKLOAD_MODELS, Arm, Figure, Order, Storage, Study
+from labctl.study.models import (
+    MIN_REPEATS,
+    NAME_PATTERN,
+    PATH_PATTERN,
+    STATISTIC_PATTERN,
+    WORKLOAD_MODELS,
+    Arm,
+    Figure,
+    Order,
+    Storage,
+    Study,
+)
 from labctl.study.overrides import apply_overrides
 from labctl.study.yamlfile import Document, Loc, read_document
+from labctl.words import plain, shown
 from labctl.workloads.registry import TOOLS
 
 if TYPE_CHECKING:
@@ -29,6 +41,13 @@ _CONTAINERS = {
     "model_attributes_type": _MAPPING,
     "dict_type": _MAPPING,
     "tuple_type": "a list",
+}
+
+
+_PATTERNS = {
+    NAME_PATTERN: "a name (lower-case letters, digits and inner hyphens, 40 at most)",
+    PATH_PATTERN: "an absolute path below / without .., spaces or special characters",
+    STATISTIC_PATTERN: "mean, min, max, stddev, total or a percentile such as p99 or p99.9",
 }
 
 
@@ -75,7 +94,7 @@ def find_study(reference: str | Path) -> Path:
     if str(reference) in known:
         return known[str(reference)]
     raise LabctlError(
-        f"no built-in study is called {str(reference)!r}",
+        f"no built-in study is called {shown(str(reference))}",
         hint=_nearest(str(reference), known) or f"known: {', '.join(known)}; or give a path to a .yml file",
         code=ExitCode.USAGE,
     )
@@ -184,27 +203,29 @@ def _explain(document: Document, detail: ErrorDetails) -> LabctlError:
     name = str(loc[-1]) if loc else ""
     if kind == "extra_forbidden":
         known = _known_keys(document.value, loc[:-1])
-        what, on_key = f"unknown key {name!r}", True
+        what, on_key = f"unknown key {shown(name)}", True
         hint = _nearest(name, known) or f"known here: {', '.join(known)}"
     elif kind == "missing":
         what = f"{detail['loc'][-1]!r} is missing"
     elif kind in {"union_tag_invalid", "union_tag_not_found"}:
-        tag = str(context.get("tag", ""))
+        given = detail["input"]
+        absent = not isinstance(given, dict) or "tool" not in given
+        tag = "" if absent else str(given["tool"])
         loc = (*loc, "tool")
-        what = f"unknown tool {tag!r}" if tag else "'tool' is missing"
+        what = "'tool' is missing" if absent else f"unknown tool {shown(given['tool'])}"
         hint = _nearest(tag, TOOLS) or f"known: {', '.join(TOOLS)}"
     elif kind == "value_error":
         what = str(context["error"])
     elif kind in {"literal_error", "enum"}:
-        what = f"expected {context['expected']}, got {detail['input']!r}"
+        what = f"expected {context['expected']}, got {shown(detail['input'])}"
         hint = _nearest(str(detail["input"]), _quoted(context["expected"]))
     elif kind == "string_pattern_mismatch":
-        what = f"{detail['input']!r} does not match {context['pattern']}"
-        hint = "names are lower-case letters, digits and hyphens, 40 at most" if on_key else None
+        expected = _PATTERNS.get(context["pattern"], f"a text of the form {context['pattern']}")
+        what = f"expected {expected}, got {shown(detail['input'])}"
     elif kind in _CONTAINERS:
-        what = f"expected {_CONTAINERS[kind]}, got {detail['input']!r:.60}"
+        what = f"expected {_CONTAINERS[kind]}, got {shown(detail['input'])}"
     else:
-        what = f"{detail['msg'].replace('Input should be', 'expected')}, got {detail['input']!r:.60}"
+        what = f"{plain(detail['msg'])}, got {shown(detail['input'])}"
     return LabctlError(what, where=document.where(loc, key=on_key), hint=hint, code=ExitCode.USAGE)
 
 

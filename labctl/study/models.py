@@ -12,10 +12,14 @@ from labctl.workloads.units import Size
 MIN_REPEATS = 3
 """Fewer samples have no spread worth the name; only a pilot may have them."""
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
+NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
+PATH_PATTERN = r"^(/\.?[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]*)+$"
+STATISTIC_PATTERN = r"^(mean|min|max|stddev|total|p\d{1,2}(\.\d{1,4})?|p100)$"
+
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """Lower-case letters, digits and inner hyphens, 40 at most: safe in file names."""
 
-AbsolutePath = Annotated[str, StringConstraints(pattern=r"^(/\.?[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]*)+$")]
+AbsolutePath = Annotated[str, StringConstraints(pattern=PATH_PATTERN)]
 """An absolute path without ``..``, spaces or characters that mean something to fio or a shell."""
 
 
@@ -90,7 +94,7 @@ class Figure(_Model):
 
     workload: Name
     metric: Metric = Field(strict=False)
-    statistic: str = Field("mean", pattern=r"^(mean|min|max|stddev|total|p\d{1,2}(\.\d{1,4})?|p100)$")
+    statistic: str = Field("mean", pattern=STATISTIC_PATTERN)
     operation: str = Field("", description="read, write, … where the tool reports them apart.")
     higher_is_better: bool
 

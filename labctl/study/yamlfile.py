@@ -6,6 +6,7 @@ or a very long file is refused while it is still cheap.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from labctl.errors import ExitCode, InvalidFileError, LabctlError, Where
+from labctl.words import ascii_controls, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +29,9 @@ MAX_EVENTS = 50_000
 MAX_ALIASES = 100
 MAX_NODES = 50_000
 """Nodes after aliases are followed."""
+
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Controls (but tab and line feed), marks that turn the direction of writing, and halves of characters."""
 
 Loc = tuple[str | int, ...]
 
@@ -52,6 +57,9 @@ class Document:
 def read_document(path: Path) -> tuple[bytes, Document]:
     """A file's bytes and its one YAML document; raises InvalidFileError, or LabctlError where it cannot be read."""
     try:
+        if not path.is_file() and path.exists() and not path.is_dir():
+            # A pipe that nobody writes to would be waited for, without end.
+            raise LabctlError("not a regular file", where=Where(path), code=ExitCode.USAGE)
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
@@ -184,22 +192,29 @@ class _Builder:
                 self._fault_at(where, "a key must be text")
                 continue
             key = str(key_node.value)
+            if hidden := _HIDDEN.search(key):
+                self._fault_at(where, f"an invisible character in the key: {ascii_controls(hidden[0])}")
+                continue
             at = (*loc, key)
             if key in result:
-                self._fault_at(where, f"duplicate key {key!r}, first at line {self._document.keys[at].line}")
+                self._fault_at(where, f"duplicate key {shown(key)}, first at line {self._document.keys[at].line}")
                 continue
             self._document.keys[at] = where
             result[key] = self._value(value_node, at)
         return result
 
     def _scalar(self, node: Node) -> object:
+        value: object = None
         try:
-            return self._construct(node)
+            value = self._construct(node)
         except ConstructorError as error:
             self._fault_at(self._where(node), f"not a plain value: {error.problem}")
         except (ValueError, OverflowError) as error:
             self._fault_at(self._where(node), f"not a valid value: {error}")
-        return None
+        if isinstance(value, str) and (hidden := _HIDDEN.search(value)):
+            # They would rewrite a terminal's line, or cannot be written to a file at all.
+            self._fault_at(self._where(node), f"an invisible character in the text: {ascii_controls(hidden[0])}")
+        return value
 
     def _fault_at(self, where: Where, what: str) -> None:
         self._faults.append(LabctlError(what, where=where, code=ExitCode.USAGE))

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from labctl.parsers.base import Metric
 from labctl.plan.models import PlanFinding, Step
+from labctl.words import shown
 from labctl.workloads.base import (
     MARGIN_S,
     MEAN,
@@ -25,16 +26,27 @@ from labctl.workloads.base import (
     finding,
     page_cache,
 )
-from labctl.workloads.units import Duration, Size, parse_size
+from labctl.workloads.units import MAX_SIZE, Duration, Size, parse_size
 
 _MIB = 1024**2
 _DIRECT_AUTO_SIZE = 1024 * _MIB
 _SHORT_RUNTIME_S = 30.0
 SYNC_ENGINES = frozenset({"sync", "psync", "pvsync", "pvsync2", "vsync"})
 
+
+def _auto_size(value: object) -> object:
+    """``auto`` or bytes; a file of no bytes measures nothing."""
+    if value == "auto":
+        return value
+    size = parse_size(value)
+    if not 0 < size <= MAX_SIZE:
+        raise ValueError(f"expected auto or a size above 0 and at most {MAX_SIZE // 2**40}TiB, got {shown(value)}")
+    return size
+
+
 AutoSize = Annotated[
     int | Literal["auto"],
-    BeforeValidator(lambda value: value if value == "auto" else parse_size(value)),
+    BeforeValidator(_auto_size),
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": ["integer", "string"]}]}),
 ]
 

@@ -9,7 +9,10 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+from labctl.words import shown
+
+# ASCII: the digits of other scripts look like text to the tools that get them.
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 _SIZE_FACTOR = {
     "": 1, "b": 1,
     "k": 1024, "ki": 1024, "kib": 1024,
@@ -17,7 +20,7 @@ _SIZE_FACTOR = {
     "g": 1024**3, "gi": 1024**3, "gib": 1024**3,
     "t": 1024**4, "ti": 1024**4, "tib": 1024**4,
 }  # fmt: skip
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?", re.ASCII)
 _DURATION_FACTOR = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -27,13 +30,13 @@ def parse_size(value: object) -> int:
         return value
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"expected a size such as 4k, 256MiB or 1073741824, got {value!r}")
+        raise ValueError(f"expected a size such as 4k, 256MiB or 1073741824, got {shown(value)}")
     factor = _SIZE_FACTOR.get(match[2].lower())
     if factor is None:
-        raise ValueError(f"unknown size unit {match[2]!r}: expected k, m, g, KiB, MiB or GiB (powers of 1024)")
+        raise ValueError(f"unknown size unit {shown(match[2])}: expected k, m, g, KiB, MiB or GiB (powers of 1024)")
     size = float(match[1]) * factor
     if size != int(size):
-        raise ValueError(f"{value!r} is not a whole number of bytes")
+        raise ValueError(f"{shown(value)} is not a whole number of bytes")
     return int(size)
 
 
@@ -43,7 +46,7 @@ def parse_duration(value: object) -> float:
         return float(value)
     match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"expected a duration such as 4s, 500ms, 2m or 1h, got {value!r}")
+        raise ValueError(f"expected a duration such as 4s, 500ms, 2m or 1h, got {shown(value)}")
     return float(match[1]) * _DURATION_FACTOR[match[2]]
 
 
@@ -66,8 +69,11 @@ _DURATION_SCHEMA = {
     "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?\s*(ms|s|m|min|h)?$"}]
 }
 
-Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0), WithJsonSchema(_SIZE_SCHEMA)]
-"""A number of bytes, above 0."""
+MAX_SIZE = 2**60
+"""1 EiB: above any file, and far below what the tools' own 64-bit numbers hold."""
+
+Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0, le=MAX_SIZE), WithJsonSchema(_SIZE_SCHEMA)]
+"""A number of bytes, above 0 and at most :data:`MAX_SIZE`."""
 
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0), WithJsonSchema(_DURATION_SCHEMA)]
 """A number of seconds, 0 allowed."""

@@ -69,20 +69,20 @@ def test_a_good_study_has_canonical_units():
         ("tool: fio", "tool: fioo", ["s.yml:12:11: unknown tool 'fioo' (did you mean 'fio'?)"]),
         ("    tool: fio\n", "", ["s.yml:12:5: 'tool' is missing (known: fio, sysbench-fileio, sysbench-cpu, pgbench)"]),
         ("size: 64MiB", "size: 64MB", ["s.yml:13:32: unknown size unit 'MB': expected k, m, g, KiB, MiB or GiB"]),
-        ("[1, 8]", "[1, many]", ["s.yml:14:26: expected a valid integer, got 'many'"]),
-        ("[1, 8]", "[1, 0]", ["s.yml:14:26: expected greater than or equal to 1, got 0"]),
-        ("[1, 8]", "[]", ["s.yml:14:22: Tuple should have at least 1 item"]),
+        ("[1, 8]", "[1, many]", ["s.yml:14:26: expected a whole number, got 'many'"]),
+        ("[1, 8]", "[1, 0]", ["s.yml:14:26: expected at least 1, got 0"]),
+        ("[1, 8]", "[]", ["s.yml:14:22: the list should have at least 1 item"]),
         ("[1, 8]", "4", ["s.yml:14:22: expected a list, got 4"]),
         ("[1, 8]", "[8, 8]", ["s.yml:12:5: two points are equal: iodepth-8"]),
         ("runtime: 30s", "runtime: soon", ["s.yml:13:48: expected a duration such as 4s, 500ms, 2m or 1h, got 'soon'"]),
-        ("title: Two disks", "title: 3", ["s.yml:2:8: expected a valid string, got 3"]),
-        ("repeats: 3", "repeats: yes", ["s.yml:5:10: expected a valid integer, got 'yes'"]),
+        ("title: Two disks", "title: 3", ["s.yml:2:8: expected a text, got 3"]),
+        ("repeats: 3", "repeats: yes", ["s.yml:5:10: expected a whole number, got 'yes'"]),
         ("repeats: 3", "repeats: 2", ["s.yml:5:10: 2 repeats: at least 3 are needed (or say pilot: true)"]),
         ("baseline: a", "baseline: c", ["s.yml:4:11: baseline 'c' is not an arm (arms: a, b)"]),
         ("  a: {}", "  a: {noise: true}", ["s.yml:7:14: the baseline cannot be its own noise arm"]),
-        ("  a: {}", "  ../a: {}", ["s.yml:7:3: '../a' does not match", "letters, digits and hyphens, 40 at most"]),
-        ("name: two-disks", "name: ../two", ["s.yml:1:7: '../two' does not match"]),
-        ("path: /mnt/b", "path: /mnt/../etc", ["s.yml:9:21: '/mnt/../etc' does not match"]),
+        ("  a: {}", "  ../a: {}", ["s.yml:7:3: expected a name", "40 at most), got '../a'"]),
+        ("name: two-disks", "name: ../two", ["s.yml:1:7: expected a name"]),
+        ("path: /mnt/b", "path: /mnt/../etc", ["s.yml:9:21: expected an absolute path"]),
         ("path: /mnt/b", "kind: loop", ["storage of kind loop needs filesystem", "storage of kind loop needs size"]),
         ("path: /mnt/b", "size: 1GiB", ["s.yml:9:21: size is for storage of kind loop only"]),
         ("tool: sysbench-cpu", "tool: sysbench-cpu, only_arms: [c]", ["'c' is not an arm"]),
@@ -93,7 +93,7 @@ def test_a_good_study_has_canonical_units():
         ]),
         ("metric: iops", "metric: latency, statistic: p75", [":17:50: workload read does not give 'p75' of latency"]),
         ("operation: read", "operation: write", ["s.yml:17:47: workload read does not give 'iops write'"]),
-        ("arms:\n  a: {}\n", "arms: []\nx:\n", ["s.yml:6:7: expected a mapping (key: value), got ()"]),
+        ("arms:\n  a: {}\n", "arms: []\nx:\n", ["s.yml:6:7: expected a mapping (key: value), got []"]),
         ("  a: {}", "  a: {}\n  a: {}", ["s.yml:8:3: duplicate key 'a', first at line 7"]),
         ("  a: {}", "\ta: {}", ["s.yml:7:1: a tab in the indentation: YAML takes spaces only"]),
         ("  a: {}", "  a: {", ["not valid YAML: "]),
@@ -258,7 +258,7 @@ def test_set_changes_a_value(tmp_path, override, read):
     path = tmp_path / "s.yml"
     path.write_text(GOOD)
     if override == "title=":
-        with pytest.raises(InvalidFileError, match="at least 1 character"):
+        with pytest.raises(InvalidFileError, match="not empty"):
             load_study(path, [override])
     else:
         assert read(load_study(path, [override]).study)
@@ -273,7 +273,7 @@ def test_set_changes_a_value(tmp_path, override, read):
         ("workloads.*.parameters.nosuch=3", "fits nothing in this study"),
         ("title.x=3", "'title' is not a mapping"),
         ("reepats=3", "--set reepats=3: unknown key 'reepats' (did you mean 'repeats'?)"),
-        ("repeats=many", "--set repeats=many: expected a valid integer, got 'many'"),
+        ("repeats=many", "--set repeats=many: expected a whole number, got 'many'"),
         ("repeats=[", "not valid YAML"),
     ],
 )
