@@ -59,7 +59,11 @@ ONCE = HEAD.replace("repeats: 2", "repeats: 1")
 #: Two cells, long enough to be caught at work (see :func:`held`).
 SLOW_STUDY = ONCE + TWO_ARMS + SLOW
 #: The user's own limit for silence, shorter than labctl's; tests that do not look at labctl's take it to save time.
-IMPATIENT = {"ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=1"}
+IMPATIENT = {
+    "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=1",
+    "ANSIBLE_SSH_CONTROL_PATH_DIR": "~/.ansible/cp/impatient",
+    "ANSIBLE_TIMEOUT": "3",
+}
 HANG_S = 180.0
 """After that long labctl is killed and the test fails: far more than a cut may go unnoticed."""
 
