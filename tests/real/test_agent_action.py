@@ -119,14 +119,13 @@ def test_busy_host_names_the_holder(local: AgentLab):
         holder.end()
 
 
-def test_damaged_bundle_is_refused_and_nothing_is_left(local: AgentLab):
+def test_damaged_bundle_is_kept_aside(local: AgentLab):
     local.give(cell("a", step("x", "true")))
     local.play("measure")
     (local.run_dir / "cells/a/a1/steps/01-x/stdout").write_text("forged")
-    code, _, words = local.result(local.spawn("collect"))
-    assert code == 2
-    assert "steps/01-x/stdout differs from its checksum" in words
-    assert list(local.inbox.iterdir()) == []
+    damaged = local.play("collect")["damaged"]
+    assert damaged == {"a/a1": "a/a1: steps/01-x/stdout differs from its checksum"}
+    assert [path.name for path in (local.inbox / "a").iterdir()] == ["a1.damaged"]
 
 
 def test_bundle_of_many_pieces(local: AgentLab):
