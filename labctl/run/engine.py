@@ -122,6 +122,8 @@ class Engine:
         boots: dict[str, str] = {}
         losses, left = 0, len(self._pending())
         while batch := next_batch(self._pending()):
+            if self._breaker.reason:  # opened by what bundles showed when they were home
+                self._wind_down(hosts)
             if not prepared:
                 boots = _boots(self._checked(self._stages.host(hosts)))
                 prepared = True

@@ -26,8 +26,8 @@ class Progress:
         self._cancel = cancel
         self._pace = Pace()
         self._started: dict[tuple[str, int], float] = {}
-        #: (cell, attempt) whose end was told.
-        self._ended: set[tuple[str, int]] = set()
+        #: (cell, attempt) → how it was told to have ended.
+        self._ended: dict[tuple[str, int], str] = {}
         #: Cells that are settled, whether or not their bundles are home.
         self._settled: set[str] = set()
 
@@ -49,15 +49,13 @@ class Progress:
 
     def home(self, bundle: HomeBundle) -> None:
         """A bundle came home; tell of it if its end was not seen while it ran (after a resume)."""
-        if bundle.result is None or (bundle.cell_id, bundle.attempt) in self._ended:
+        told = self._ended.get((bundle.cell_id, bundle.attempt))
+        if told == bundle.status:
             return
-        self._told(
-            bundle.cell_id,
-            bundle.attempt,
-            bundle.result.status,
-            bundle.result.error,
-            bundle.result.finished - bundle.result.started,
-        )
+        self._told(bundle.cell_id, bundle.attempt, bundle.status, bundle.error, bundle.seconds)
+        if told == "done" and bundle.status == "failed":
+            # The tool ended with 0 and hid its failure in its output: only the bundle at home shows it.
+            self._breaker.saw(self._cells[bundle.cell_id].host, failed=True, error=str(bundle.error or ""))
 
     def _cell_started(self, cell: str, attempt: int, moment: float) -> None:
         entry = self._ledger.view.cells.get(cell)
@@ -84,7 +82,7 @@ class Progress:
                 self._cancel.set()
 
     def _told(self, cell: str, attempt: int, status: str, error: str | None, took: float | None) -> None:
-        self._ended.add((cell, attempt))
+        self._ended[cell, attempt] = status
         if status in {"done", "failed"}:
             self._settled.add(cell)
         data = {"cell": cell, "attempt": attempt, "status": status, "error": error, "seconds": took}

@@ -12,6 +12,7 @@ from labctl.cli.display import duration, last_words, line_for
 from labctl.record.ledger import Ledger
 from labctl.run.events import RunEvent
 from labctl.run.progress import Progress
+from labctl.run.reconcile import HomeBundle
 from labctl.run.schedule import CircuitBreaker
 from tests.unit.test_run_schedule import cell, plan_of
 
@@ -63,6 +64,17 @@ def test_equal_failures_cancel_the_stage(seen: Seen) -> None:
         seen.say("cell_finished", name, 1.0, status="failed", error=f"fio: /x/{name}: No space left on device")
     assert seen.cancel.is_set()
     assert "No space left on device" in str(seen.breaker.reason)
+
+
+def test_a_failure_that_only_the_bundle_shows_is_told_and_counted(seen: Seen) -> None:
+    for name in "abc":
+        seen.say("cell_finished", name, 1.0, status="done")
+        seen.progress.home(HomeBundle(name, 1, "failed", "fio ended with 0 but reports: error 5", 2.0))
+        seen.progress.home(HomeBundle(name, 1, "failed", "fio ended with 0 but reports: error 5", 2.0))
+    ends = [event.data["status"] for event in seen.events if event.kind == "cell_finished"]
+    assert ends == ["done", "failed"] * 3
+    seen.progress.home(HomeBundle("d", 1, "done", None, 2.0))
+    assert seen.breaker.reason is None, "a success lies between the failures"
 
 
 def test_lines_of_unknown_cells_and_odd_lines_are_passed_over(seen: Seen) -> None:
