@@ -187,6 +187,8 @@ def status_of(stopped: str | None, rc: int | None, recap: Recap) -> PlaybookStat
         return "successful"
     if any(error.spec_error for error in recap.errors):
         return "spec-error"
-    if rc is not None and rc & _RC_UNREACHABLE and not rc & _RC_FAILED:
+    # Ansible ends with the same code where it cannot begin at all: a vault without its password, a broken variable.
+    gone = any(error.unreachable for error in recap.errors) or any(host.unreachable for host in recap.hosts.values())
+    if rc is not None and rc & _RC_UNREACHABLE and not rc & _RC_FAILED and gone:
         return "unreachable"
     return "failed"

@@ -6,6 +6,7 @@ import difflib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from labctl import words
 from labctl.automation import collection, environment
 from labctl.automation.redact import KEY_PATTERNS
 from labctl.errors import ExitCode, InvalidFileError, LabctlError, Where
@@ -52,7 +54,7 @@ def load_lab(inventory: Path) -> Lab:
         raise InvalidFileError(_told(found.faults))
     dump = _read_with_ansible(inventory)
     if "fatal" in dump:
-        raise InvalidFileError([_fatal(str(dump["fatal"]), inventory)])
+        raise InvalidFileError([_fatal(str(dump["fatal"]), str(dump.get("said", "")), inventory)])
     return _build(inventory, dump, found)
 
 
@@ -79,17 +81,7 @@ def _read_with_ansible(inventory: Path) -> dict[str, Any]:
     env["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"] = "True"
     script = Path(__file__).with_name("ansible_dump.py")
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", str(script), str(inventory.absolute())],
-            input=json.dumps(KEY_PATTERNS),
-            env=env,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=READ_TIMEOUT_S,
-            check=False,
-        )
+        done = _run_child([sys.executable, "-P", str(script), str(inventory.absolute())], json.dumps(KEY_PATTERNS), env)
     except subprocess.TimeoutExpired:
         raise LabctlError(
             f"Ansible did not finish reading the inventory in {READ_TIMEOUT_S:.0f} s",
@@ -100,22 +92,82 @@ def _read_with_ansible(inventory: Path) -> dict[str, Any]:
     try:
         document = json.loads(done.stdout)
     except ValueError:
-        words = done.stderr.strip().splitlines()
+        said = done.stderr.strip().splitlines()
         raise LabctlError(
-            f"Ansible could not read the inventory: {words[-1] if words else f'exit code {done.returncode}'}",
+            f"Ansible could not read the inventory: {said[-1] if said else f'exit code {done.returncode}'}",
             where=Where(inventory),
         ) from None
-    return document if isinstance(document, dict) else {"fatal": "Ansible answered with something else"}
+    if not isinstance(document, dict):
+        return {"fatal": "Ansible answered with something else"}
+    return {**document, "said": done.stderr}
 
 
-def _fatal(words: str, inventory: Path) -> LabctlError:
-    """Ansible's own words, with the place taken out of them where they name one."""
-    place = re.search(r"(/[^\s:'\"]+):(\d+)(?::(\d+))?", words)
+def _run_child(command: list[str], given: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Like :func:`subprocess.run`, but what the child started (an inventory script) ends with it after the time."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    ) as child:
+        try:
+            output, said = child.communicate(given, timeout=READ_TIMEOUT_S)
+        except BaseException:  # also Ctrl-C, which a session of its own does not get
+            # A script that still holds the pipes would otherwise be waited for.
+            os.killpg(child.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, child.returncode, output, said)
+
+
+def _fatal(told: str, said: str, inventory: Path) -> LabctlError:
+    """Ansible's own words, with the place taken out of them where they name one.
+
+    Args:
+        told: the exception.
+        said: what was on standard error: there each plugin says why it could not parse a source.
+        inventory: the place, where the words name none.
+    """
+    if source := re.match(r"Completely failed to parse inventory source (.+)", told):
+        where = Where(Path(source[1]))
+        if reason := _plugin_words(said, Path(source[1])):
+            return LabctlError(f"Ansible cannot read it: {reason}", where=where)
+        return LabctlError("Ansible finds no inventory in it", where=where, hint="see `ansible-inventory -i … --list`")
+    place = re.search(r"(/[^\s:'\"]+):(\d+)(?::(\d+))?", told)
     where = Where(inventory)
     if place:
         where = Where(Path(place[1]), int(place[2]), int(place[3]) if place[3] else None)
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
     return LabctlError(f"Ansible cannot read it: {lines[0]}", where=where, hint=" ".join(lines[1:3]) or None)
+
+
+_PLUGIN = re.compile(r"^\[WARNING\]: Failed to parse inventory with '([^']+)' plugin: (.+)$", re.MULTILINE)
+
+
+def _plugin_words(said: str, source: Path) -> str | None:
+    """The words of the plugin that the source was meant for; Ansible tries others after it, whose words mislead."""
+    reasons = dict(_PLUGIN.findall(said))
+    meant = ("script", "yaml", "ini") if source.suffix in {".yml", ".yaml", ".json"} else ("script", "ini", "yaml")
+    plugin = next((name for name in (*meant, *reasons) if name in reasons), None)
+    if plugin is None:
+        return None
+    reason = re.sub(
+        r"<class '[\w.]*?(\w+)'>", lambda kind: kind[1].removeprefix("_AnsibleTagged").lower(), reasons[plugin]
+    )
+    own = (
+        re.search(r"^Standard error from inventory script:\n(.+)$", said, re.MULTILINE) if plugin == "script" else None
+    )
+    return f"{reason.rstrip('.')}: {own[1].strip()}" if own else reason
+
+
+def _skipped_words(said: str) -> str:
+    """What Ansible left out of the inventory with no more than a warning."""
+    found = re.findall(r"^\[WARNING\]: (Skipping .+)$", said, re.MULTILINE)
+    return f"Ansible says: {found[0]}" if found else "add one below `all: hosts:`"
 
 
 def _build(inventory: Path, dump: Mapping[str, Any], found: Precheck) -> Lab:
@@ -123,7 +175,7 @@ def _build(inventory: Path, dump: Mapping[str, Any], found: Precheck) -> Lab:
     faults = [_dump_fault(error, found) for error in dump["errors"]]
     if not hosts:
         what = "the inventory has no hosts"
-        faults.append(LabctlError(what, where=Where(inventory), hint="add one below `all: hosts:`"))
+        faults.append(LabctlError(what, where=Where(inventory), hint=_skipped_words(str(dump.get("said", "")))))
     faults += _host_name_faults(hosts, inventory)
     typed: dict[str, Host] = {}
     for name, host in hosts.items():
@@ -137,7 +189,7 @@ def _build(inventory: Path, dump: Mapping[str, Any], found: Precheck) -> Lab:
         origins: _Origins = next((host["origins"] for host in hosts.values()), {})
         where = _place("lab_name", origins, found) or Where(inventory)
         hint = "1 to 63 lower-case letters, digits and inner dashes"
-        faults.append(LabctlError(f"{name!r} cannot be the name of a lab", where=where, hint=hint))
+        faults.append(LabctlError(f"{words.shown(name)} cannot be the name of a lab", where=where, hint=hint))
     if faults:
         raise InvalidFileError(_told(faults))
     return Lab(
@@ -179,16 +231,18 @@ def _model_fault(fault: dict[str, Any], origins: _Origins, found: Precheck) -> L
         where = _place(f"{path}#key", origins, found)
         return LabctlError(f"unknown key {shown}", where=where, hint=_nearest(rest[-1] if rest else first, known))
     if fault["type"] == "string_pattern_mismatch" and rest and rest[-1] == "id":
-        what = f"{shown} is {fault['input']!r}"
+        what = f"{shown} is {words.shown(fault['input'])}"
         return LabctlError(
             what,
             where=_place(path, origins, found),
             hint="name disks by their stable id: /dev/disk/by-id/…; `ls -l /dev/disk/by-id` shows them",
         )
-    expected = str(fault["msg"]).removeprefix("Input ").removeprefix("should be ")
-    got = "" if fault["type"] == "missing" else f", not {fault['input']!r}"
-    what = f"{shown}: expected {expected}{got}" if fault["type"] != "missing" else f"{shown} is required"
+    what = f"{shown} is required" if fault["type"] == "missing" else f"{shown}: {_expected(fault)}"
     return LabctlError(what, where=_place(path, origins, found))
+
+
+def _expected(fault: Mapping[str, Any]) -> str:
+    return f"{words.plain(str(fault['msg']))}, not {words.shown(fault['input'])}"
 
 
 def _dump_fault(error: Mapping[str, Any], found: Precheck) -> LabctlError:
@@ -216,7 +270,9 @@ def _host_name_faults(hosts: Iterable[str], inventory: Path) -> list[LabctlError
     for name in hosts:
         if not _SAFE_HOST.match(name) or ".." in name:
             hint = "letters, digits, inner dots, dashes and underscores; put the address into ansible_host"
-            faults.append(LabctlError(f"{name!r} cannot be the name of a host", where=Where(inventory), hint=hint))
+            faults.append(
+                LabctlError(f"{words.shown(name)} cannot be the name of a host", where=Where(inventory), hint=hint)
+            )
         other = folded.setdefault(name.lower(), name)
         if other != name:
             what = f"the hosts {other!r} and {name!r} differ only in case"
@@ -232,7 +288,7 @@ def _one_for_all(key: str, hosts: Mapping[str, Any], faults: list[LabctlError], 
         if value is None:
             continue
         if not isinstance(value, str):
-            what = f"{key}: expected a text, not {value!r}"
+            what = f"{key}: expected a text, not {words.shown(value)}"
             faults.append(LabctlError(what, where=_place(key, host["origins"], found)))
             return None
         values.setdefault(value, name)

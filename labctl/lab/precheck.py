@@ -110,7 +110,10 @@ def _inspect_yaml(path: Path, text: str, found: Precheck) -> None:
             LabctlError(f"not valid YAML: {problem}", where=Where(path, line, column), hint=error.context)
         )
         return
-    except (YAMLError, RecursionError) as error:
+    except RecursionError:
+        found.faults.append(LabctlError("nested too deeply", where=Where(path)))
+        return
+    except YAMLError as error:
         found.faults.append(LabctlError(f"not valid YAML: {str(error).splitlines()[0]}", where=Where(path)))
         return
     if root is not None:

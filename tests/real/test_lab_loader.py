@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
 from ansible.parsing.vault import VaultLib, VaultSecret
 
-from labctl.errors import ExitCode, InvalidFileError, Where
+from labctl.errors import ExitCode, InvalidFileError, LabctlError, Where
 from labctl.lab.loader import load_lab
 
 pytestmark = pytest.mark.real(what="Ansible inventory", where="localhost")
@@ -120,8 +121,8 @@ def test_all_faults_at_once_with_line_column_and_the_nearest_name(lab):
         ("hosts.yml", 8, 11),
     ]
     words = [what for _, what, _ in told]
-    assert words[0] == "lab_workdir: expected a valid string, not 7"
-    assert words[1].startswith("lab_nics: expected a valid tuple")
+    assert words[0] == "lab_workdir: expected a text, not 7"
+    assert words[1].startswith("lab_nics: expected a list")
     assert words[2] == "unknown variable lab_disk"
     assert told[2][2] == "did you mean lab_disks?"
     assert "/dev/sda" in words[3]
@@ -248,3 +249,55 @@ def test_encrypted_lab_variables_are_refused(lab, tmp_path):
     (fault,) = faults(lab)
     assert "is encrypted" in fault.what
     assert place(fault, lab)[0] == "group_vars/all.yml"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("list/hosts.yml", "- a\n", "should be a dictionary, got: list"),
+        ("hosts.yml", "all:\n  hosts:\n    - a\n", 'Invalid "hosts" entry for "all" group'),
+        ("hosts", "[web\nh1\n", "Failed to parse inventory"),
+        ("inv.sh", "#!/bin/sh\necho the cloud is away >&2\nexit 3\n", "non-zero exit code 3: the cloud is away"),
+        ("inv.sh", "#!/bin/sh\necho no JSON\n", "JSON"),
+    ],
+)
+def test_a_source_that_cannot_be_parsed_is_told_in_the_words_of_its_plugin(lab, name, text, words):
+    write(lab, {name: text})
+    if name.endswith(".sh"):
+        (lab / name).chmod(0o755)
+    (fault,) = faults(lab)
+    assert words in fault.what
+    assert "Completely failed" not in fault.what
+    assert "_Ansible" not in fault.what
+    assert str(fault.where).endswith(name)
+
+
+def test_a_misspelt_key_of_a_group_is_told_where_no_host_is_left(lab):
+    write(lab, {"hosts.yml": "all:\n  hots:\n    one: {}\n"})
+    (fault,) = faults(lab)
+    assert fault.what == "the inventory has no hosts"
+    assert "hots" in fault.hint
+
+
+def test_an_inventory_script_that_hangs_is_ended_with_all_that_it_started(lab, monkeypatch):
+    monkeypatch.setattr("labctl.lab.loader.READ_TIMEOUT_S", 3.0)
+    write(lab, {"inv.sh": "#!/bin/sh\nsleep 3600 & echo $! > child\nwait\n"})
+    (lab / "inv.sh").chmod(0o755)
+    with pytest.raises(LabctlError, match="did not finish reading") as caught:
+        load_lab(lab)
+    assert caught.value.code == ExitCode.TIMEOUT
+    started = next(path for path in (lab / "child", Path.cwd() / "child") if path.exists())
+    state = Path(f"/proc/{started.read_text().strip()}/stat")
+    for _ in range(500):  # a signal is delivered when it is delivered
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX":
+            break
+        time.sleep(0.02)
+    else:
+        pytest.fail("what the script started goes on")
+
+
+def test_a_working_directory_that_others_need_is_refused_with_its_place(lab):
+    write(lab, {"hosts.yml": "all:\n  hosts:\n    one:\n      lab_workdir: /etc\n"})
+    (fault,) = faults(lab)
+    assert fault.what.startswith("lab_workdir: expected a directory for data")
+    assert place(fault, lab) == ("hosts.yml", 4, 20)

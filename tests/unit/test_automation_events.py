@@ -61,6 +61,11 @@ def test_unreachable_only_if_nothing_failed():
     assert status_of(None, 6, fold(gone, failed(), stats(dark={"b": 1}, failures={"a": 1}))) == "failed"
 
 
+def test_a_playbook_that_could_not_begin_is_failed_and_not_unreachable():
+    assert status_of(None, 4, fold()) == "failed"
+    assert status_of(None, 4, fold({"event": "verbose", "stdout": "[ERROR]: no vault secrets found"})) == "failed"
+
+
 def test_ignored_and_rescued_failures_do_not_count():
     recap = fold(
         failed(msg="ignored", ignore_errors=True),
