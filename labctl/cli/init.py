@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -40,4 +41,4 @@ def init(
         with target.open("x", encoding="utf-8") as stream:
             stream.write(text)
         typer.echo(f"made {target}")
-    typer.echo(f"next: labctl doctor -i {directory}")
+    typer.echo(f"next: labctl doctor -i {shlex.quote(str(directory))}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,7 +56,7 @@ def open_bundle(path: Path, attempt: int) -> Bundle:
     """Read the JSON files of a bundle; what is missing or damaged becomes a finding."""
     bundle = Bundle(path, attempt)
     try:
-        bundle.result = BundleResult.model_validate_json((path / "result.json").read_bytes())
+        bundle.result = BundleResult.model_validate_json(read_evidence(path, "result.json"))
     except OSError as error:
         _say(bundle, "result.json", error.strerror or str(error))
     except ValidationError as error:
@@ -64,9 +66,28 @@ def open_bundle(path: Path, attempt: int) -> Bundle:
     return bundle
 
 
+def read_evidence(bundle: Path, *parts: str) -> bytes:
+    """A file of a bundle. What a target hands over may point anywhere: links and pipes lead nowhere here.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file below the bundle.
+    """
+    path = bundle.joinpath(*parts)
+    try:
+        # realpath, since Path.resolve says RuntimeError of a loop of links before Python 3.13.
+        real = Path(os.path.realpath(path, strict=True))
+    except ValueError as error:
+        raise OSError(errno.EINVAL, f"not a file name: {error}", str(path)) from error
+    if not real.is_relative_to(os.path.realpath(bundle)):
+        raise OSError(errno.EPERM, "it leads out of the bundle", str(path))
+    if not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return path.read_bytes()
+
+
 def _object(bundle: Bundle, name: str) -> dict[str, Any]:
     try:
-        document = json.loads((bundle.path / name).read_bytes())
+        document = json.loads(read_evidence(bundle.path, name))
     except OSError as error:
         _say(bundle, name, error.strerror or str(error))
         return {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labctl.normalise.bundles import Bundle
+from labctl.normalise.bundles import Bundle, read_evidence
 from labctl.normalise.chunks import Chunks, add_findings, add_measurements, add_result, add_series
 from labctl.normalise.files import parse_output
 from labctl.normalise.samples import read_samples, sample_series
@@ -95,7 +95,7 @@ class CellReader:
 
     def _samples(self, steps: list[_Step]) -> None:
         try:
-            data = (self._bundle.path / "samples.jsonl").read_bytes()
+            data = read_evidence(self._bundle.path, "samples.jsonl")
         except OSError as error:
             message = f"samples.jsonl of the bundle cannot be read: {error.strerror or error}."
             self._say("bundle.damaged", Severity.WARNING, message)
@@ -155,7 +155,7 @@ class CellReader:
         raw_file = self._relative(step.directory, name)
         where = {"phase": step.phase, "raw_file": raw_file}
         try:
-            data = (self._bundle.path / step.directory / name).read_bytes()
+            data = read_evidence(self._bundle.path, step.directory, name)
         except OSError as error:
             # A step that did not run has no output, and its own finding says why.
             if step.ended_well and step.phase in _MEASURED_PHASES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ class FileResult:
     source: str
     result: ParseResult
     parser: str = ""
+
+
+MAX_BYTES = 2 << 30
+"""A file is parsed in memory."""
 
 
 def parse_output(data: bytes, name: str, tool_version: str | None = None) -> tuple[ParseResult, str] | None:
@@ -58,13 +63,22 @@ def normalise_files(paths: Iterable[Path | str]) -> Iterator[FileResult]:
     """
     for path in list(paths):
         if str(path) == STDIN:
-            yield parse_source(STDIN, sys.stdin.buffer.read())
+            yield _standard_input()
             continue
         top = Path(path)
         if not top.exists():
             raise LabctlError("there is no such file or directory", where=Where(top), code=ExitCode.USAGE)
-        for file in sorted(_files(top)) if top.is_dir() else [top]:
-            yield _read(file)
+        if top.is_dir():
+            yield from (_read(file, pipes=False) for file in sorted(_files(top)))
+        else:
+            # A pipe that was named is meant: `labctl normalise <(fio …)`.
+            yield _read(top, pipes=True)
+
+
+def _standard_input() -> FileResult:
+    if sys.stdin is None:  # closed by whoever started labctl
+        return FileResult(STDIN, _faulty("file.unreadable", "Standard input is closed."))
+    return parse_source(STDIN, sys.stdin.buffer.read())
 
 
 def _files(top: Path) -> Iterator[Path]:
@@ -72,8 +86,14 @@ def _files(top: Path) -> Iterator[Path]:
         yield from (Path(directory, name) for name in names)
 
 
-def _read(file: Path) -> FileResult:
+def _read(file: Path, *, pipes: bool) -> FileResult:
     try:
+        status = file.stat()
+        if not (stat.S_ISREG(status.st_mode) or (pipes and stat.S_ISFIFO(status.st_mode))):
+            return FileResult(str(file), _faulty("file.unreadable", "This is not a regular file."))
+        if status.st_size > MAX_BYTES:
+            message = f"The file is larger than {MAX_BYTES >> 30} GiB: no tool that is read prints so much."
+            return FileResult(str(file), _faulty("file.unreadable", message))
         data = file.read_bytes()
     except OSError as error:
         message = f"The file cannot be read: {error.strerror or error}."

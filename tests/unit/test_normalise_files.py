@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -106,3 +107,36 @@ def test_tables_of_files_are_the_tables_of_a_record():
 def test_reading_files_needs_no_arrow():
     code = "import sys, labctl.normalise.files; sys.exit(any(m in sys.modules for m in ('pyarrow', 'numpy', 'pandas')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_a_device_is_not_read_without_end(tmp_path, below):
+    (tmp_path / "output").symlink_to("/dev/zero")
+    (only,) = lines(tmp_path if below else tmp_path / "output")
+    assert (only["rule"], only["severity"]) == ("file.unreadable", "error")
+
+
+def test_a_pipe_in_a_directory_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "output")
+    (only,) = lines(tmp_path)
+    assert only["rule"] == "file.unreadable"
+
+
+def test_a_pipe_that_is_named_is_read(tmp_path):
+    os.mkfifo(tmp_path / "output")
+    text = GOLDEN / "fio" / "v3.33-libaio-group.json"
+    with subprocess.Popen(["cp", text, tmp_path / "output"]):
+        assert any(line.get("metric") == "iops" for line in lines(tmp_path / "output"))
+
+
+def test_a_file_beyond_all_measure_is_refused_unread(tmp_path):
+    with (tmp_path / "output").open("wb") as file:
+        file.truncate(3 << 30)
+    (only,) = lines(tmp_path / "output")
+    assert "larger than 2 GiB" in only["message"]
+
+
+def test_a_closed_standard_input_is_said(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    (only,) = lines("-")
+    assert only["message"] == "Standard input is closed."
