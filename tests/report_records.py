@@ -36,6 +36,7 @@ class Lab:
     error: str = "fio: io_u error on file data: No space left on device"
     series_points: int = 20
     left_out: bool = True
+    arm_title: str = "on the machine"
     numbers: dict[str, list[float]] = field(default_factory=dict)
     """Arm → IOPS of its samples at 4 KiB, to check medians by hand."""
 
@@ -115,7 +116,7 @@ def _plan(lab: Lab) -> Plan:
     arms = tuple(
         PlannedArm(
             name=arm,
-            title=f"{arm} on the machine",
+            title=f"{arm} {lab.arm_title}",
             target="host",
             host=host,
             storage=PlannedStorage(kind="loop" if "loop" in arm else "directory", path=f"/srv/labctl/{arm}"),

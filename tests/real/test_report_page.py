@@ -30,7 +30,8 @@ RECORDS = {
     "two-hosts": Lab(hosts=("node1", "node2"), tools=("fio",), block_sizes=("4k",)),
     "many-arms": Lab(arms=tuple(f"arm-{n}" for n in range(10)), tools=("pgbench",), repeats=2),
     "hostile": Lab(
-        arms=("a", HOSTILE),
+        arms=("a", "b"),
+        arm_title=HOSTILE,
         title=HOSTILE,
         question=HOSTILE,
         error=HOSTILE,

@@ -30,7 +30,8 @@ def test_code_block_survives_fences():
 
 
 def test_markdown_tables_have_equal_columns(tmp_path):
-    lab = Lab(arms=("a", HOSTILE), title=HOSTILE, question=HOSTILE, tools=("fio",), block_sizes=("4k",), error=HOSTILE)
+    lab = Lab(arms=("a", "b"), title=HOSTILE, question=HOSTILE, tools=("fio",), block_sizes=("4k",), error=HOSTILE)
+    lab.arm_title = HOSTILE
     lab.status = lambda cell: "failed" if cell.repeat == 3 else "done"
     text = write_report(build_record(tmp_path / "r", lab), formats=("md",))[0].read_text()
     outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
@@ -47,7 +48,7 @@ def test_markdown_tables_have_equal_columns(tmp_path):
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    lab = Lab(arms=("a", HOSTILE), tools=("fio",), block_sizes=("4k",))
+    lab = Lab(arms=("a", "b"), arm_title=HOSTILE, tools=("fio",), block_sizes=("4k",))
     record = build_record(tmp_path_factory.mktemp("x") / "r", lab)
     return build_report(load_record(record)).workloads[0].points[0].hosts[0]
 
@@ -57,7 +58,7 @@ def read(chart):
 
 
 def charts(host):
-    names = ("a", HOSTILE)
+    names = ("a", "b")
     yield sample_chart(host.figures[0], names, "c1", HOSTILE)
     yield latency_chart(host.distributions[0], names, "c2")
     yield series_chart(host.series[0], names, "c3")
