@@ -81,7 +81,7 @@ def traces(node: Node) -> set[str]:
     find /tmp /dev/shm -mindepth 1
     awk '$1 ~ "^/dev/loop" || $2 ~ "labctl" {print "mount", $0}' /proc/mounts
     losetup --noheadings --output BACK-MAJ:MIN,BACK-FILE | sed -n "s/^ *$(mountpoint --fs-devno /) */loop /p"
-    systemctl list-units --all --plain --no-legend 'labctl*' 'run-*'
+    systemctl list-units --all --plain --no-legend 'labctl*' 'run-r[0-9a-f]*'
     ps -e -o user=,args= | grep -E 'fio|sysbench|postgres|pgbench|agent\.pyz' | grep -v grep
     true
     """
