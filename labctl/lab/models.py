@@ -12,11 +12,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from labctl.paths import SAFE_PATH
+
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 ById = Annotated[str, StringConstraints(pattern=r"^/dev/disk/by-id/[^/\s]+$")]
 
 
-_WORKDIR = re.compile(r"(/\.?[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]*)*/?")
+_WORKDIR = re.compile(f"({SAFE_PATH})?/?")
 _SYSTEM = frozenset(("bin", "boot", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr"))
 _SHARED = frozenset(
     ("/", "/dev", "/dev/shm", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/var", "/var/lib")  # noqa: S108

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from labctl.paths import SAFE_PATH
 from labctl.plan.models import PlanFinding
 from labctl.plan.placing import (
     MAX_SOCKET_DIR,
-    SAFE_PATH,
     base_path,
     loop_capacity,
     place_storage,
@@ -175,7 +176,7 @@ def _check_tool(candidate: Candidate, tool: Tool[Any], facts: HostFacts) -> str 
 
 def _check_paths(candidate: Candidate, site: Site) -> None:
     storage = candidate.storage
-    if not SAFE_PATH.fullmatch(storage.path):
+    if not re.fullmatch(SAFE_PATH, storage.path):
         message = (
             f"{storage.path} has characters that fio or PostgreSQL would misread: letters, digits and ._@+=-/ only"
         )

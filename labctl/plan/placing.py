@@ -19,9 +19,6 @@ DEFAULT_BASE = "/var/tmp"  # noqa: S108  a directory of the user's own is made i
 MAX_SOCKET_DIR = 93
 """Bytes: ``sun_path`` has 108 with its end, and PostgreSQL appends ``/.s.PGSQL.5432``."""
 
-SAFE_PATH = re.compile(r"(/\.?[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]*)+")
-"""Paths that mean the same to fio, PostgreSQL's option strings and the file system."""
-
 _MIB = 1024**2
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
 
 from labctl.parsers.base import Metric
+from labctl.paths import SAFE_PATH
 from labctl.workloads.base import Parameters
 from labctl.workloads.registry import TOOLS
 from labctl.workloads.units import Size
@@ -13,7 +14,7 @@ MIN_REPEATS = 3
 """Fewer samples have no spread worth the name; only a pilot may have them."""
 
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
-PATH_PATTERN = r"^(/\.?[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]*)+$"
+PATH_PATTERN = f"^{SAFE_PATH}$"
 STATISTIC_PATTERN = r"^(mean|min|max|stddev|total|p\d{1,2}(\.\d{1,4})?|p100)$"
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]

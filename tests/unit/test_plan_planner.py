@@ -216,8 +216,8 @@ def test_unsafe_and_long_working_directories_are_refused():
         return errors(plan(study(workloads=PG), lab(workdir=workdir), known))
 
     assert at("/srv/labctl") == {}
-    assert set(at("/srv/my lab")) == {"path-characters"}
-    assert set(at("/srv/a:b")) == {"path-characters"}
+    # Without lab_workdir the name of the user is in the path.
+    assert "path-characters" in errors(plan(study(), host_facts=facts(user="DOMAIN\\ann")))
     longest = MAX_SOCKET_DIR - len("/arms/r1/s-123456")
     assert at("/" + "x" * (longest - 1)) == {}
     assert set(at("/" + "x" * longest)) == {"socket-path"}
