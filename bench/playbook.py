@@ -13,8 +13,9 @@ from bench.timing import Line, alternate, milliseconds, ratios
 from labctl.automation import collection, environment
 from labctl.automation.runner import run_playbook
 
-ROUNDS = 7
-TASKS = 12
+ROUNDS = 5
+#: A short playbook shows the fixed cost of a run (about a quarter of a second), a longer one the cost of its events.
+TASKS = (12, 40)
 
 INVENTORY = f"""\
 all:
@@ -23,16 +24,15 @@ all:
 """
 
 
-def _playbook() -> str:
-    tasks = "".join(f"    - {{name: 'Task {n}', ansible.builtin.command: 'true'}}\n" for n in range(TASKS))
+def _playbook(count: int) -> str:
+    tasks = "".join(f"    - {{name: 'Task {n}', ansible.builtin.command: 'true'}}\n" for n in range(count))
     return f"- name: Bench\n  hosts: all\n  gather_facts: true\n  tasks:\n{tasks}"
 
 
 def measure(scratch: Path) -> Iterator[Line]:
-    """One playbook with facts and twelve commands on the local host."""
+    """Playbooks with facts and commands on the local host."""
     inventory, playbook = scratch / "hosts.yml", scratch / "bench.yml"
     inventory.write_text(INVENTORY)
-    playbook.write_text(_playbook())
     ours = collection.ensure(os.environ)
     env = environment.scrubbed(os.environ, collection.collections_path(os.environ, Path.cwd(), ours))
     program = str(Path(sys.executable).parent / "ansible-playbook")
@@ -47,6 +47,8 @@ def measure(scratch: Path) -> Iterator[Line]:
         if not result.ok:
             raise RuntimeError(f"the playbook ended as {result.status}: {result.errors}")
 
-    pairs = alternate(through_labctl, bare, ROUNDS)
-    note = milliseconds(pairs, ("labctl", "ansible-playbook"))
-    yield Line(f"playbook of {TASKS} tasks / bare ansible-playbook", ratios(pairs), "x", 1.05, note)
+    for count in TASKS:
+        playbook.write_text(_playbook(count))
+        pairs = alternate(through_labctl, bare, ROUNDS)
+        note = milliseconds(pairs, ("labctl", "ansible-playbook"))
+        yield Line(f"playbook of {count} tasks / bare ansible-playbook", ratios(pairs), "x", 1.05, note)
