@@ -197,6 +197,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             for group in inbox_of.groups(missing, _TAR_BYTES):
                 damaged.update(self._collect(inbox, [f"{entry['id']}/a{entry['attempt']}" for entry in group]))
                 for entry in group:
+                    if f"{entry['id']}/a{entry['attempt']}" in damaged:
+                        continue
                     found = {"cell": entry["id"], "attempt": entry["attempt"], "status": entry["status"]}
                     collected.append({**found, "error": entry["error"]})
                     self._progress.emit({"event": "collected", **found})

@@ -123,8 +123,9 @@ def test_damaged_bundle_is_kept_aside(local: AgentLab):
     local.give(cell("a", step("x", "true")))
     local.play("measure")
     (local.run_dir / "cells/a/a1/steps/01-x/stdout").write_text("forged")
-    damaged = local.play("collect")["damaged"]
-    assert damaged == {"a/a1": "a/a1: steps/01-x/stdout differs from its checksum"}
+    published = local.play("collect")
+    assert published["collected"] == []
+    assert published["damaged"] == {"a/a1": "a/a1: steps/01-x/stdout differs from its checksum"}
     assert [path.name for path in (local.inbox / "a").iterdir()] == ["a1.damaged"]
 
 
