@@ -56,21 +56,20 @@ def _root(
     pass
 
 
-_LAB, _RUN, _RESULTS = "Labs", "Runs", "Results"
-app.command(rich_help_panel=_LAB)(init.init)
-app.command(rich_help_panel=_LAB)(doctor.doctor)
-app.add_typer(lab.app, name="lab", rich_help_panel=_LAB)
-app.command(rich_help_panel=_LAB)(stage.stage)
-app.add_typer(study.app, name="study", rich_help_panel=_RUN)
-app.command(rich_help_panel=_RUN)(plan.plan)
-app.command(rich_help_panel=_RUN)(run.run)
-app.command(rich_help_panel=_RUN)(resume.resume)
-app.command(rich_help_panel=_RUN)(attach.attach)
-app.command(rich_help_panel=_RUN)(collect.collect)
-app.command(rich_help_panel=_RUN)(teardown.teardown)
-app.command(rich_help_panel=_RESULTS)(records.records)
-app.command(rich_help_panel=_RESULTS)(normalise.normalise)
-app.command(rich_help_panel=_RESULTS)(report.report)
+app.command()(init.init)
+app.command()(doctor.doctor)
+app.add_typer(lab.app, name="lab")
+app.command()(stage.stage)
+app.add_typer(study.app, name="study")
+app.command()(plan.plan)
+app.command()(run.run)
+app.command()(resume.resume)
+app.command()(attach.attach)
+app.command()(collect.collect)
+app.command()(teardown.teardown)
+app.command()(records.records)
+app.command()(normalise.normalise)
+app.command()(report.report)
 
 
 def _faults(error: LabctlError) -> list[LabctlError]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -46,30 +48,47 @@ class Display(Protocol):
         """Put the terminal right before the process ends at once."""
 
 
-class _Base:
+class _Base(ABC):
+    """A display whose reader may go away (``| head``, a lost terminal, a full disk): the run goes on without it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._silent = False
+
     def __enter__(self) -> Self:
         return self
+
+    def show(self, event: RunEvent) -> None:
+        """Show the event; may be called from several threads, never raises for want of a reader."""
+        with self._lock:
+            if self._silent:
+                return
+            try:
+                self._show(event)
+            except OSError:
+                self._silent = True
+                # What is still buffered must not complain at the end of the process.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    @abstractmethod
+    def _show(self, event: RunEvent) -> None:
+        """Show the event, one at a time."""
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.restore()
 
-    def restore(self) -> None:
+    def restore(self) -> None:  # noqa: B027 - a hook: most displays have nothing to put right
         """Nothing to put right."""
 
 
 class JsonDisplay(_Base):
     """One JSON object a line on standard output, flushed at once."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def show(self, event: RunEvent) -> None:
-        """Print the event."""
-        with self._lock:
-            sys.stdout.write(json.dumps(event.to_json(), ensure_ascii=False) + "\n")
-            sys.stdout.flush()
+    def _show(self, event: RunEvent) -> None:
+        sys.stdout.write(json.dumps(event.to_json(), ensure_ascii=False) + "\n")
+        sys.stdout.flush()
 
 
 def line_for(event: RunEvent) -> str | None:
@@ -127,15 +146,10 @@ _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
 class PlainDisplay(_Base):
     """Plain lines, no colour, no cursor movement: for logs and pipes."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def show(self, event: RunEvent) -> None:
-        """Print the event if it has a line."""
+    def _show(self, event: RunEvent) -> None:
         line = line_for(event)
         if line is not None:
-            with self._lock:
-                typer.echo(line)
+            typer.echo(line)
 
 
 class LiveDisplay(_Base):
@@ -145,6 +159,7 @@ class LiveDisplay(_Base):
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+        super().__init__()
         self._console = Console(highlight=False)
         self._bar: Progress = Progress(
             TextColumn("{task.description}", markup=False),
@@ -165,8 +180,7 @@ class LiveDisplay(_Base):
         """Stop the bar and show the cursor again."""
         self._bar.stop()
 
-    def show(self, event: RunEvent) -> None:
-        """Update the bar, and print the event above it if it has a line."""
+    def _show(self, event: RunEvent) -> None:
         data = event.data
         line = line_for(event)
         if line is not None:

@@ -2,7 +2,7 @@
 
 It has the theme's colours, real text, titles on marks, and no id that clashes with one of another chart.
 
-Charts are drawn with the placeholder colours of :data:`PALETTE`; here they become CSS variables, so that the same
+Charts are drawn with the fixed colours of :data:`PALETTE`; here they become CSS variables, so that the same
 drawing is right on a light and on a dark page.
 """
 

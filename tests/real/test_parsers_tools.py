@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -118,7 +117,6 @@ def database():
 
 @pytest.mark.real(what="pgbench", where="localhost")
 @pytest.mark.needs("postgresql")
-@pytest.mark.skipif(sys.platform != "linux", reason="users and sockets of Linux")
 def test_pgbench(database):
     load = parsed(database("pgbench", "-i", "-q", "-s", "1").stderr)
     parts = [r.value for r in load.measurements if r.operation == "initialise" and r.component != "total"]

@@ -107,6 +107,19 @@ def test_two_labctl_on_one_lab_the_second_is_told_who(bench: Bench) -> None:
         running.rest()
 
 
+@pytest.mark.parametrize("form", [["--json"], []], ids=["json", "plain"])
+def test_a_reader_that_goes_away_does_not_end_the_run(bench: Bench, form: list[str]) -> None:
+    arguments = [word for word in bench.run_arguments() if word != "--json"] + form
+    with bench.running(*arguments) as running:
+        assert running.process.stdout is not None
+        running.process.stdout.readline()
+        running.process.stdout.close()
+        running.process.wait()
+        assert running.process.returncode == 0
+    assert {state for state, _ in final_states(bench.record()).values()} == {"done"}
+    assert bench.left_on_host() == []
+
+
 def test_attach_follows_a_running_record(bench: Bench) -> None:
     with bench.running(*bench.run_arguments()) as running:
         running.until(is_event("cell_started"))
