@@ -133,10 +133,6 @@ def main() -> None:
     except LabctlError as error:
         show_error(error, as_json=as_json)
         sys.exit(int(error.code))
-    except BrokenPipeError:
-        # The reader (head, a pager) went away: nothing more to say, and nothing to complain of at shutdown.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(int(ExitCode.OK))
     except OSError as error:
         what = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
         show_error(LabctlError(what, hint="check the path, its permissions and the free space"), as_json=as_json)
